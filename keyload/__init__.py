@@ -1,0 +1,1 @@
+"""KeyLoad: one replicated database server for AI agents."""

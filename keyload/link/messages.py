@@ -1,0 +1,142 @@
+"""Messages between a front, its workers and the workers of other nodes.
+
+Each is an array-like tagged msgspec struct; a ZeroMQ frame carries a list of them (`keyload.link.framing`).
+`call` numbers are chosen by the asking side and come back unchanged. A request's content travels as MessagePack
+bytes (`payload`) that only the process that executes it decodes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+PartitionKey = tuple[str, str, str, str]
+"""tenantId, databaseId, transactionDomainId, partitionKey."""
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of all link messages."""
+
+
+class Command(_Message, tag="c"):
+    """A write. `partition` None means the global scope, kept by shard 0 (CMD-15).
+
+    `command_id` is 16 bytes, `fingerprint` 32 bytes (CMD-17), `payload` the request record as MessagePack
+    (`msgspec.msgpack.encode` of the contract type; of a bool for a boolean request), `control` the admission lane.
+    """
+
+    call: int
+    shard: int
+    operation: str
+    principal: str
+    catalog_version: int
+    command_id: bytes
+    fingerprint: bytes
+    partition: PartitionKey | None
+    payload: bytes
+    control: bool = False
+
+
+class Read(_Message, tag="r"):
+    """A read of one shard behind a barrier begun after it arrived (CLU-24)."""
+
+    call: int
+    shard: int
+    operation: str
+    principal: str
+    catalog_version: int
+    partition: PartitionKey | None
+    payload: bytes
+
+
+class Barrier(_Message, tag="b"):
+    """Asks worker 0 to confirm the catalog: answered by `Confirmed` (architecture, reads and identity)."""
+
+    call: int
+
+
+class Confirmed(_Message, tag="f"):
+    """A system-shard barrier begun after `Barrier` arrived has passed; every catalog change up to
+    `catalog_version` was sent before this message."""
+
+    call: int
+    catalog_version: int
+
+
+class Reply(_Message, tag="y"):
+    """Success: `payload` is the result as the JSON text of its contract type, ready for the wire."""
+
+    call: int
+    payload: bytes
+
+
+class Refusal(_Message, tag="x"):
+    """Failure: `payload` is the `Problem` as MessagePack."""
+
+    call: int
+    payload: bytes
+
+
+class CatalogDelta(_Message, tag="d"):
+    """Catalog rows up to `version`, worker 0 to front, front to the other workers.
+
+    `rows` holds (table, key parts, MessagePack of the record or None when gone); `whole` replaces everything.
+    """
+
+    version: int
+    whole: bool
+    rows: list[tuple[str, tuple[str, ...], bytes | None]]
+
+
+class Usage(_Message, tag="u"):
+    """Asks a worker for its admission counters and shard states; answered by `Reply` with JSON."""
+
+    call: int
+
+
+class Fault(_Message, tag="!"):
+    """A worker tells its front that it stops, with a closed category, before it exits."""
+
+    category: str
+
+
+class Ready(_Message, tag="k"):
+    """A worker tells its front which of its shards are replayed (`shards`), and whether all are."""
+
+    worker: int
+    shards: list[int]
+    complete: bool
+
+
+class Raft(_Message, tag="m"):
+    """Consensus messages of one shard: `payload` is MessagePack of a list of `consensus.Message`."""
+
+    shard: int
+    payload: bytes
+
+
+class Forward(_Message, tag="w"):
+    """A command passed to the leader's worker of another node; `call` is the sending worker's own number."""
+
+    call: int
+    origin: int
+    command: Command
+
+
+class ForwardReply(_Message, tag="v"):
+    """The leader's definite answer to a `Forward`: `refused` tells whether `payload` is a Problem."""
+
+    call: int
+    refused: bool
+    payload: bytes
+
+
+class Evidence(_Message, tag="e"):
+    """A worker asks its front to run a read in another worker's shard (DECISIONS 1 and 4)."""
+
+    call: int
+    read: Read
+
+
+FrontToWorker = Command | Read | Barrier | CatalogDelta | Usage | Reply | Refusal
+WorkerToFront = Reply | Refusal | Confirmed | CatalogDelta | Fault | Ready | Evidence
+PeerToPeer = Raft | Forward | ForwardReply
