@@ -1,0 +1,83 @@
+"""The copy of the system shard's catalog that fronts and workers hold in memory.
+
+Worker 0 feeds it with `CatalogDelta` messages. Rows are immutable records; a call looks up what it needs between two
+deltas, so all its checks use one version (SEC-41).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from keyload.contract.catalog import ResourceDefinition
+from keyload.contract.security import ApiKeyRecord, PrincipalRecord
+from keyload.link.messages import CatalogDelta
+
+RESOURCES = "resources"
+PRINCIPALS = "principals"
+KEYS = "keys"
+SWITCHES = "switches"
+DISPATCH_PAUSED = ("dispatchPaused",)
+
+TABLES: dict[str, Any] = {
+    RESOURCES: ResourceDefinition,  # key: tenantId, databaseId, name
+    PRINCIPALS: PrincipalRecord,  # key: id
+    KEYS: ApiKeyRecord,  # key: id
+    SWITCHES: bool,  # key: name of the switch
+}
+
+
+class Catalog:
+    """Resources, principals, keys and switches as of `version`, the applied index of the system shard."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._rows: dict[str, dict[tuple[str, ...], Any]] = {table: {} for table in TABLES}
+
+    def apply(self, delta: CatalogDelta) -> None:
+        """Take over a delta; older ones than the present version change nothing."""
+        if delta.version < self.version and not delta.whole:
+            return
+        if delta.whole:
+            self._rows = {table: {} for table in TABLES}
+        for table, key, row in delta.rows:
+            rows = self._rows[table]
+            if row is None:
+                rows.pop(tuple(key), None)
+            else:
+                rows[tuple(key)] = msgspec.msgpack.decode(row, type=TABLES[table])
+        self.version = delta.version
+
+    def snapshot(self) -> CatalogDelta:
+        """The whole catalog as one delta, for a worker that starts."""
+        rows = [
+            (table, key, msgspec.msgpack.encode(row))
+            for table, content in self._rows.items()
+            for key, row in content.items()
+        ]
+        return CatalogDelta(version=self.version, whole=True, rows=rows)
+
+    def resource(self, tenant_id: str, database_id: str, name: str) -> ResourceDefinition | None:
+        """The definition of a resource, None when there is none."""
+        return self._rows[RESOURCES].get((tenant_id, database_id, name))
+
+    def resources(self, tenant_id: str, database_id: str) -> Iterator[ResourceDefinition]:
+        """All resources of one database, in no particular order."""
+        for (tenant, database, _), row in self._rows[RESOURCES].items():
+            if tenant == tenant_id and database == database_id:
+                yield row
+
+    def principal(self, principal_id: str) -> PrincipalRecord | None:
+        """The stored principal, revoked and expired ones included."""
+        return self._rows[PRINCIPALS].get((principal_id,))
+
+    def key(self, key_id: str) -> ApiKeyRecord | None:
+        """The stored key record, revoked and expired ones included."""
+        return self._rows[KEYS].get((key_id,))
+
+    @property
+    def dispatch_paused(self) -> bool:
+        """Whether delivery is switched off for the whole store (HTTP-20)."""
+        return self._rows[SWITCHES].get(DISPATCH_PAUSED, False)
