@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from keyload.codec.identity import partition_key
 from keyload.contract.commands import CommandRequest
 from keyload.contract.errors import ErrorCode
 from keyload.contract.limits import BATCH_MAX_MUTATIONS
@@ -47,6 +48,8 @@ def apply_effects(context: CommandContext, mutations: Sequence[Mutation]) -> lis
 
 
 def _authorize(context: CommandContext, request: CommandRequest) -> None:
+    if partition_key(request.partition) != context.partition:
+        refuse(ErrorCode.VALIDATION, "The request names another partition than it was sent to.", "/partition")
     authorize_effects(context, request.mutations)
 
 

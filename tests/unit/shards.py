@@ -1,4 +1,4 @@
-"""A shard in a temporary directory: real store, real executor, no log. Used by the tests of models and worker."""
+"""A shard in a temporary directory: real store, real executor, no log."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ INCARNATION = "0f8fad5b-d9cb-469f-a165-70867728950e"
 PARTITION = ("acme", "shop", "sales", "eu")
 SECOND = 10_000_000
 START = 20_000 * 86_400 * SECOND
-ROOT = PrincipalRecord(
-    id="root", tenant_id="system", grants=(), field_grants=(), cluster_administrator=True
-)
+ROOT = PrincipalRecord(id="root", tenant_id="system", grants=(), field_grants=(), cluster_administrator=True)
 
 
 def command_id(number: int) -> str:
@@ -89,9 +87,11 @@ class Shard:
 
     def new_executor(self, **changed: Any) -> Executor:
         """An executor as after a restart."""
-        options = {
-            "shard": self.number, "incarnation": INCARNATION, "durability": "LocalDurable"
-        } | self._options | changed
+        options = (
+            {"shard": self.number, "incarnation": INCARNATION, "durability": "LocalDurable"}
+            | self._options
+            | changed
+        )
         self.executor = Executor(**options)
         return self.executor
 
@@ -194,12 +194,12 @@ class Shard:
             payload=msgspec.msgpack.encode(request),
         )
         with self.store.reader() as reader:
-            answer = self.answerer.answer(
-                read, reader, self.catalog, cut=self.index, now=self.now, **options
-            )
+            answer = self.answerer.answer(read, reader, self.catalog, cut=self.index, now=self.now, **options)
         return result_of(answer, operation)
 
-    def get(self, document_id: str, *, name: str = "orders", by: str = "ann", partition: Any = PARTITION) -> Any:
+    def get(
+        self, document_id: str, *, name: str = "orders", by: str = "ann", partition: Any = PARTITION
+    ) -> Any:
         """keyload_documents_get."""
         reference = EntityRef(partition=partition_ref(partition), collection=name, id=document_id)
         return self.read(

@@ -76,7 +76,9 @@ def test_revisions_rise_by_one_through_delete_and_creation(shard: Shard) -> None
 @pytest.mark.covers("DOC-4", "CON-77")
 def test_one_of_two_writers_wins(shard: Shard) -> None:
     shard.commit(put())
-    answers = shard.run(*(shard.commit_command([put(text=t, expected_revision=1)]) for t in ('{"x":1}', "{}")))
+    answers = shard.run(
+        *(shard.commit_command([put(text=t, expected_revision=1)]) for t in ('{"x":1}', "{}"))
+    )
     assert [answer.refused for answer in answers if answer] == [False, True]
     assert shard.get("a").json == '{"x":1}'
 
@@ -146,9 +148,11 @@ def test_a_patched_document_keeps_the_limits(shard: Shard) -> None:
     assert revision(shard, patch(1, set_("/x/y", nested(30)))) == 2
     assert refused(shard, patch(2, set_("/x/y", nested(31)))) == ErrorCode.VALIDATION
     half = json.dumps("h" * (524_288 - 10))
-    shard.commit(put("big", '{"a":%s}' % half))
+    shard.commit(put("big", '{"a":' + half + "}"))
     assert revision(shard, patch(1, set_("/b", half), document_id="big")) == 2
-    assert refused(shard, patch(2, set_("/c", '"123456789"'), document_id="big")) == ErrorCode.RESOURCE_EXHAUSTED
+    assert (
+        refused(shard, patch(2, set_("/c", '"123456789"'), document_id="big")) == ErrorCode.RESOURCE_EXHAUSTED
+    )
 
 
 @pytest.mark.covers("DOC-14", "CON-104")

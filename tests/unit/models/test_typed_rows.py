@@ -34,7 +34,7 @@ def shard(open_shard: OpenShard) -> Shard:
 
 
 def row(members: str, document_id: str = "a") -> PutDocument:
-    return put(document_id, '{"id":"%s","name":"n"%s}' % (document_id, members and "," + members))
+    return put(document_id, f'{{"id":"{document_id}","name":"n"{members and "," + members}}}')
 
 
 @pytest.mark.covers("REL-7", "REL-8", "REL-10", "REL-11", "CON-107")
@@ -68,7 +68,7 @@ def test_rows_that_fit(shard: Shard, members: str) -> None:
         '{"id":"b","name":"n"}',
         '{"id":"a","name":"n","more":1}',
         *(
-            '{"id":"a","name":"n",%s}' % wrong
+            f'{{"id":"a","name":"n",{wrong}}}'
             for wrong in (
                 '"whole":"5"',
                 '"whole":5.1',
