@@ -1,7 +1,7 @@
 """Log lines: one JSON object a line on standard error, with closed categories (SEC-40, CLI-13).
 
-A line never holds keys, tokens, payloads, field values or identities of callers; what varies is a category from the
-program text and whole numbers.
+A line never holds keys, tokens, payloads, field values or identities of callers; what varies is a category
+from the program text and whole numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ class Log:
         self._last: dict[str, float] = {}
 
     def write(self, category: str, **numbers: int) -> None:
-        """Write one line; the same category again within the pause is left out, so that a storm stays a trickle."""
+        """Write one line; the same category again within the pause is left out, so that a storm stays a
+        trickle.
+        """
         now = time.monotonic()
         if now - self._last.get(category, -self._pause) < self._pause:
             return

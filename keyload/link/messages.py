@@ -1,8 +1,8 @@
 """Messages between a front, its workers and the workers of other nodes.
 
 Each is an array-like tagged msgspec struct; a ZeroMQ frame carries a list of them (`keyload.link.framing`).
-`call` numbers are chosen by the asking side and come back unchanged. A request's content travels as MessagePack
-bytes (`payload`) that only the process that executes it decodes.
+`call` numbers are chosen by the asking side and come back unchanged. A request's content travels as
+MessagePack bytes (`payload`) that only the process that executes it decodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class Command(_Message, tag="c"):
     """A write. `partition` None means the global scope, kept by shard 0 (CMD-15).
 
     `command_id` is 16 bytes, `fingerprint` 32 bytes (CMD-17), `payload` the request record as MessagePack
-    (`msgspec.msgpack.encode` of the contract type; of a bool for a boolean request), `control` the admission lane.
+    (`msgspec.msgpack.encode` of the contract type; of a bool for a boolean request), `control` the admission
+    lane.
     """
 
     call: int

@@ -1,8 +1,8 @@
 """Links to the same worker of the other nodes: ZeroMQ over TCP with CURVE, one direction per socket (CLU-20).
 
-A worker binds one PULL socket and connects one PUSH socket to each peer. Both sides prove their CURVE key; the sender
-of a frame is known from the key it proved, never from what the frame says. Nothing waits: a frame that does not fit
-a queue is dropped and its consensus messages are repeated by consensus (CLU-22).
+A worker binds one PULL socket and connects one PUSH socket to each peer. Both sides prove their CURVE key;
+the sender of a frame is known from the key it proved, never from what the frame says. Nothing waits: a frame
+that does not fit a queue is dropped and its consensus messages are repeated by consensus (CLU-22).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from keyload.link.launch import PeerAddress
 from keyload.link.messages import Forward, ForwardReply, PeerToPeer, Raft
 
 QUEUE_FRAMES = 64
-"""Frames that may wait in one direction before further ones are dropped; each has about FLUSH_BYTES at most."""
+"""Frames that may wait in one direction before further ones are dropped; each has about FLUSH_BYTES at most.
+"""
 
 _ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 _ZAP_VERSION = b"1.0"
@@ -36,8 +37,8 @@ Report = Callable[[str], None]
 class PeerLinks:
     """The sockets of one worker towards its peers.
 
-    `me` is this node's number, `peers` every voter. `report` is called with a closed category when a frame or a
-    connection is refused. `sockets` are to be polled for input; `receive` drains all of them.
+    `me` is this node's number, `peers` every voter. `report` is called with a closed category when a frame or
+    a connection is refused. `sockets` are to be polled for input; `receive` drains all of them.
     """
 
     def __init__(
@@ -75,23 +76,21 @@ class PeerLinks:
             outbox.others.append(message)
 
     def flush(self) -> list[tuple[int, Forward | ForwardReply]]:
-        """Send everything queued. Returns the commands and answers that did not fit, for their sender to decide."""
+        """Send everything queued. Returns the commands and answers that did not fit, for their sender to
+        decide.
+        """
         dropped: list[tuple[int, Forward | ForwardReply]] = []
         for number, outbox in self._outboxes.items():
             if outbox.consensus or outbox.others:
                 self._flush(number, outbox, dropped)
         return dropped
 
-    def _flush(
-        self, number: int, outbox: _Outbox, dropped: list[tuple[int, Forward | ForwardReply]]
-    ) -> None:
+    def _flush(self, number: int, outbox: _Outbox, dropped: list[tuple[int, Forward | ForwardReply]]) -> None:
         for batch in _batches(outbox):
             try:
                 outbox.socket.send(pack_peer(self._guard, batch), zmq.NOBLOCK, copy=False)
             except zmq.Again:
-                dropped.extend(
-                    (number, message) for message in batch if not isinstance(message, Raft)
-                )
+                dropped.extend((number, message) for message in batch if not isinstance(message, Raft))
         outbox.clear()
 
     def receive(self) -> Iterator[tuple[int, PeerToPeer]]:
@@ -213,5 +212,3 @@ def _bound(socket: zmq.Socket[bytes]) -> None:
     socket.heartbeat_ivl = 1000
     socket.heartbeat_timeout = 4000
     socket.handshake_ivl = 2000
-
-

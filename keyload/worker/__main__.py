@@ -1,6 +1,8 @@
-"""Entry of a worker process: `python -m keyload.worker`, started by a front with its launch message on standard input.
+"""Entry of a worker process: `python -m keyload.worker`, started by a front with its launch message on
+standard input.
 
-The exit status is 0 after an ordered stop, 3 after damage or a failed write, 2 for a launch message that is none.
+The exit status is 0 after an ordered stop, 3 after damage or a failed write, 2 for a launch message that is
+none.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ def read_launch(descriptor: int) -> WorkerLaunch:
     try:
         return msgspec.msgpack.decode(_read_exactly(descriptor, length), type=WorkerLaunch)
     except msgspec.MsgspecError as error:
-        raise ValueError("the launch message is malformed; this program is started by `keyload serve`") from error
+        raise ValueError(
+            "the launch message is malformed; this program is started by `keyload serve`"
+        ) from error
 
 
 def _read_exactly(descriptor: int, count: int) -> bytes:

@@ -1,4 +1,5 @@
-"""The second admission gate: what one worker holds of commands, by lane, tenant and principal (ADM-12..ADM-15).
+"""The second admission gate: what one worker holds of commands, by lane, tenant and principal
+(ADM-12..ADM-15).
 
 A command is charged when it enters the queue of the shard's leader and released when it is answered.
 """
@@ -18,7 +19,9 @@ CHARGE_BASE = 4096
 class _Lane:
     """Counts of one lane against its bounds."""
 
-    def __init__(self, name: str, commands: int, total_bytes: int, per_tenant: int, per_principal: int) -> None:
+    def __init__(
+        self, name: str, commands: int, total_bytes: int, per_tenant: int, per_principal: int
+    ) -> None:
         self.name = name
         self.limit_commands = commands
         self.limit_bytes = total_bytes

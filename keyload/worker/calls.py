@@ -16,13 +16,23 @@ OWN_FRONT: Final = 0
 class CommandCall:
     """A command on its way through this worker.
 
-    `origin` and `call` say whom to answer. `deadline` is on the worker's monotonic clock, in seconds. `submitted`
-    turns true once the command may have reached a log, here or on another node; from then on a lost answer is an
-    unknown outcome. `held` is what admission charged for it, 0 when it was not charged. `control` is the command's
-    lane, `tenant` the one it is counted under.
+    `origin` and `call` say whom to answer. `deadline` is on the worker's monotonic clock, in seconds.
+    `submitted` turns true once the command may have reached a log, here or on another node; from then on a
+    lost answer is an unknown outcome. `held` is what admission charged for it, 0 when it was not charged.
+    `control` is the command's lane, `tenant` the one it is counted under.
     """
 
-    __slots__ = ("answered", "call", "command", "deadline", "evidence", "held", "origin", "submitted", "tenant")
+    __slots__ = (
+        "answered",
+        "call",
+        "command",
+        "deadline",
+        "evidence",
+        "held",
+        "origin",
+        "submitted",
+        "tenant",
+    )
 
     def __init__(self, command: Command, origin: int, call: int, deadline: float) -> None:
         self.command = command
@@ -54,7 +64,7 @@ _problem_encoder = msgspec.msgpack.Encoder()
 
 DETAILS = {
     ErrorCode.OWNERSHIP_LOST: "No leader of the data could be reached in time; nothing was submitted.",
-    ErrorCode.UNKNOWN_WRITE_OUTCOME: "The write was submitted and its outcome is not known; repeat it unchanged.",
+    ErrorCode.UNKNOWN_WRITE_OUTCOME: "The write was submitted, its outcome is not known; repeat it unchanged.",
     ErrorCode.RECOVERY_REQUIRED: "The data is still being recovered on this node.",
     ErrorCode.RESOURCE_EXHAUSTED: "The node holds as many commands as it may; repeat the call later.",
 }

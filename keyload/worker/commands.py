@@ -1,7 +1,8 @@
-"""Where a worker's commands go: into the queue of a shard led here, to the leader's worker, or back with an answer.
+"""Where a worker's commands go: into the queue of a shard led here, to the leader's worker, or back with an
+answer.
 
-A command that is passed on may be passed on again when the leader changes: its outcome is stored under its id, so it
-takes effect once however often it arrives (CMD-18).
+A command that is passed on may be passed on again when the leader changes: its outcome is stored under its
+id, so it takes effect once however often it arrives (CMD-18).
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ SendPeer = Callable[[int, PeerToPeer], None]
 class CommandDesk:
     """Takes commands in, sends them on, and answers them.
 
-    `me` is this node's number, `shards` those of this worker, `data_shards` the number in the whole cluster, `call_seconds` how long a
-    command may wait here, `hold_seconds` how long forwarding rests after a node turned out not to lead.
+    `me` is this node's number, `shards` those of this worker, `data_shards` the number in the whole cluster,
+    `call_seconds` how long a command may wait here, `hold_seconds` how long forwarding rests after a node
+    turned out not to lead.
     """
 
     def __init__(
@@ -145,14 +147,24 @@ class CommandDesk:
     # -- evidence
 
     def fetch_evidence(self, missing: Missing, now: float) -> None:
-        """Begin the read that a command waits for: here, or through the front where another worker has the shard."""
+        """Begin the read that a command waits for: here, or through the front where another worker has the
+        shard.
+        """
         call, needs = missing
         partition = needs.partition
         shard = 0 if partition is None else data_shard(atomic_partition_id(*partition), self._data_shards)
         number = self._next_call
         self._next_call += 1
         command = call.command
-        read = Read(number, shard, needs.operation, command.principal, command.catalog_version, partition, needs.payload)
+        read = Read(
+            number,
+            shard,
+            needs.operation,
+            command.principal,
+            command.catalog_version,
+            partition,
+            needs.payload,
+        )
         local = self._shards.get(shard)
         if local is not None:
             local.reads.add(ReadCall(read, now + self._call_seconds, waiting_command=call))

@@ -1,4 +1,5 @@
-"""The catalog feed: worker 0 turns what the system shard applies into deltas for its node (docs/architecture.md).
+"""The catalog feed: worker 0 turns what the system shard applies into deltas for its node
+(docs/architecture.md).
 
 The catalog's version is the applied index of the system shard, the same on every node.
 """

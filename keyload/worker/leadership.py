@@ -1,8 +1,8 @@
 """Which shards this node should lead, and what their leader does besides commands.
 
-Each shard prefers one node, so that leaders spread evenly (CLU-8); a leader that is not the preferred node hands over
-once the preferred one keeps up. A leader also writes the first administrator into an empty store (SEC-6) and removes
-outcomes past their retention (CMD-25).
+Each shard prefers one node, so that leaders spread evenly (CLU-8); a leader that is not the preferred node
+hands over once the preferred one keeps up. A leader also writes the first administrator into an empty store
+(SEC-6) and removes outcomes past their retention (CMD-25).
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ class Leadership:
                 shard.raft.transfer(self._launch.node_number % nodes + 1)
 
     def idle(self) -> bool:
-        """Whether the worker may stop: nothing is in flight, and no shard is led here that another node could lead."""
+        """Whether the worker may stop: nothing is in flight, and no shard is led here that another node could
+        lead.
+        """
         alone = len(self._launch.peers) < 2
         return all(not shard.in_flight and (alone or not shard.leads) for shard in self._shards.values())

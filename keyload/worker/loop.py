@@ -1,7 +1,8 @@
 """The worker: one plain loop over its sockets and shards (docs/architecture.md, one turn).
 
-A turn drains what has arrived, lets every shard execute what waits as one batch, writes all new log entries with one
-sync, applies what is committed, and sends everything out. Cost is per turn and batch, not per command.
+A turn drains what has arrived, lets every shard execute what waits as one batch, writes all new log entries
+with one sync, applies what is committed, and sends everything out. Cost is per turn and batch, not per
+command.
 """
 
 from __future__ import annotations
@@ -233,9 +234,7 @@ class Worker:
 
     def _replicate(self) -> None:
         for _ in range(MAX_ROUNDS):
-            ready = [
-                (shard, shard.raft.ready()) for shard in self._shards.values() if shard.raft.has_ready()
-            ]
+            ready = [(shard, shard.raft.ready()) for shard in self._shards.values() if shard.raft.has_ready()]
             if not ready:
                 return
             for shard, work in ready:
@@ -331,9 +330,7 @@ def _front_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq
     return socket
 
 
-def _peer_links(
-    context: zmq.Context[zmq.Socket[bytes]], launch: WorkerLaunch, log: Log
-) -> PeerLinks | None:
+def _peer_links(context: zmq.Context[zmq.Socket[bytes]], launch: WorkerLaunch, log: Log) -> PeerLinks | None:
     if not launch.peers:
         return None
     return PeerLinks(

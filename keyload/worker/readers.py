@@ -1,5 +1,5 @@
-"""Serving reads: each waits for a barrier of its shard and, where its caller was confirmed at a later catalog, for
-that catalog; then all that are ready are answered from one committed cut (CLU-24).
+"""Serving reads: each waits for a barrier of its shard and, where its caller was confirmed at a later
+catalog, for that catalog; then all that are ready are answered from one committed cut (CLU-24).
 
 All reads of this version end within one page, so they run inside the turn.
 """

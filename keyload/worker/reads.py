@@ -1,7 +1,8 @@
 """Reads that wait for a barrier of their shard (CLU-24, CLU-25).
 
-A barrier is one read index of consensus; all reads that wait when it begins share it. It is asked of the leader
-again when consensus loses it or when its answer stays out, and a read whose deadline passes is handed back as late.
+A barrier is one read index of consensus; all reads that wait when it begins share it. It is asked of the
+leader again when consensus loses it or when its answer stays out, and a read whose deadline passes is handed
+back as late.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class ReadQueue:
                 self.lose(context)
         late: list[ReadCall] = []
         self._arrived = _keep(self._arrived, now, late)
-        self._confirmed = deque((index, kept) for index, reads in self._confirmed if (kept := _keep(reads, now, late)))
+        self._confirmed = deque(
+            (index, kept) for index, reads in self._confirmed if (kept := _keep(reads, now, late))
+        )
         return late
 
     def drain(self) -> list[ReadCall]:

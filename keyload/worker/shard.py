@@ -1,7 +1,8 @@
 """One replica of one shard: its consensus, its applied state, and the commands and reads that wait in it.
 
-A shard does no network and no log I/O. The worker hands it what arrived, asks it once per turn to execute and for its
-consensus `Ready`, writes the log, and then lets it apply; what is to be answered comes back as return values.
+A shard does no network and no log I/O. The worker hands it what arrived, asks it once per turn to execute and
+for its consensus `Ready`, writes the log, and then lets it apply; what is to be answered comes back as return
+values.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ NOTHING = Executed()
 class Shard:
     """State of one shard on this node. `executor` runs its commands while this replica leads."""
 
-    def __init__(self, number: int, raft: Raft, store: Store, executor: Executor, step: Step, repeat: float) -> None:
+    def __init__(
+        self, number: int, raft: Raft, store: Store, executor: Executor, step: Step, repeat: float
+    ) -> None:
         self.number = number
         self.raft = raft
         self.store = store
@@ -100,17 +103,19 @@ class Shard:
         return changed
 
     def reclaim_forwarded(self) -> None:
-        """Take back what was passed to a leader that is none any more: its successor knows stored outcomes, so a
-        command that did commit is answered from there and not executed twice."""
+        """Take back what was passed to a leader that is none any more: its successor knows stored outcomes,
+        so a command that did commit is answered from there and not executed twice.
+        """
         calls = [call for call in self.forwarded.values() if not call.answered]
         self.forwarded.clear()
         self.queue.put_back(calls)
 
     def execute(self, catalog: Catalog, ticks: int) -> Executed:
-        """Run waiting commands as one batch and propose it, if this replica leads and a batch may be in flight.
+        """Run waiting commands as one batch and propose it, if this replica leads and a batch may be in
+        flight.
 
-        `ticks` is the node's clock in units of 100 ns since 1970. Commands that name a later catalog than the present
-        one stay in the queue.
+        `ticks` is the node's clock in units of 100 ns since 1970. Commands that name a later catalog than the
+        present one stay in the queue.
         """
         if not self.queue or len(self.in_flight) >= MAX_IN_FLIGHT or not self.raft.leader_ready:
             return NOTHING
@@ -118,11 +123,15 @@ class Shard:
         if not calls:
             return NOTHING
         with self.store.reader() as reader:
-            base = Layered(reader, *(flight.writes for flight in self.in_flight)) if self.in_flight else reader
+            base = (
+                Layered(reader, *(flight.writes for flight in self.in_flight)) if self.in_flight else reader
+            )
             batch = self.executor.execute(base, calls, catalog, ticks)
         self.queue.put_back(calls[batch.count :])
         self._step("Executed")
-        completed = [Completed(call, answer) for call, answer in zip(calls, batch.answers, strict=False) if answer]
+        completed = [
+            Completed(call, answer) for call, answer in zip(calls, batch.answers, strict=False) if answer
+        ]
         missing = [Missing(calls[place], needs) for place, needs in batch.evidence]
         if not batch.writes:
             return Executed(missing, completed)
@@ -191,7 +200,9 @@ class Shard:
     # -- deadlines
 
     def sweep(self, now: float) -> list[Completed]:
-        """The commands whose time is over: not submitted ones are OwnershipLost, others have an unknown outcome."""
+        """The commands whose time is over: not submitted ones are OwnershipLost, others have an unknown
+        outcome.
+        """
         late = self.queue.sweep(now)
         for number, call in list(self.forwarded.items()):
             if call.deadline <= now:

@@ -1,7 +1,7 @@
 """The named steps of a write at which the recovery suite kills a worker (STO-8).
 
-`KEYLOAD_FAULT_POINT=<Step>:<n>` in a worker's environment makes it end itself with SIGKILL when it reaches that step
-for the n-th time. Without the variable a step costs one empty call.
+`KEYLOAD_FAULT_POINT=<Step>:<n>` in a worker's environment makes it end itself with SIGKILL when it reaches
+that step for the n-th time. Without the variable a step costs one empty call.
 """
 
 from __future__ import annotations

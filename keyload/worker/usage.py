@@ -28,8 +28,8 @@ class ShardUsage(msgspec.Struct, frozen=True, rename="camel"):
 class WorkerUsage(msgspec.Struct, frozen=True, rename="camel"):
     """Command gate counts, as the members of CommandAdmissionSnapshot, and the shards.
 
-    `tenants` and `principals` are the names active in this worker, so that a front can count them once over all its
-    workers; they leave the node as counts only (ADM-31).
+    `tenants` and `principals` are the names active in this worker, so that a front can count them once over
+    all its workers; they leave the node as counts only (ADM-31).
     """
 
     worker: int

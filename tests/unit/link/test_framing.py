@@ -8,7 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyload.link import framing
-from keyload.link.messages import Barrier, Command, Confirmed, Forward, ForwardReply, Raft, Read, Refusal, Reply
+from keyload.link.messages import (
+    Barrier,
+    Command,
+    Confirmed,
+    Forward,
+    ForwardReply,
+    Raft,
+    Read,
+    Refusal,
+    Reply,
+)
 
 COMMAND = Command(
     call=7,
