@@ -1,93 +1,103 @@
-"""Reads that wait for a barrier of their shard (CLU-24, CLU-25).
-
-A barrier is one read index of consensus; all reads that wait when it begins share it. It is asked of the
-leader again when consensus loses it or when its answer stays out, and a read whose deadline passes is handed
-back as late.
-"""
+"""Answers reads from one committed cut: rights first, then the handler, then the size of the result."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+import logging
+from collections.abc import Mapping
+from typing import Any
 
-from keyload.worker.calls import ReadCall
+import msgspec
 
-MAX_OUTSTANDING = 4
-"""Barriers of one shard that may be asked for at once; further reads form the next one."""
+from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.limits import whole
+from keyload.contract.operations import OPERATIONS
+from keyload.link.messages import Read
+from keyload.models import READS
+from keyload.models.budget import Budget
+from keyload.models.catalog import FreshCatalog
+from keyload.models.context import CatalogView, NodeFacts, PartitionKey, ReadContext, ReadHandler
+from keyload.models.partitions import partition_number
+from keyload.models.security.rights import rights_of
+from keyload.storage import Reader
+from keyload.worker import answers
+from keyload.worker.batch import Answer
 
-AskIndex = Callable[[int], bool]
+MAX_RESULT_BYTES = whole("read.maxResultBytes")
+
+_log = logging.getLogger("keyload.worker")
 
 
-class ReadQueue:
-    """The reads of one shard, from arrival to the moment the replica may answer them."""
+class ReadAnswerer:
+    """Answers the reads of one shard."""
 
-    def __init__(self, repeat_after: float) -> None:
-        self._repeat_after = repeat_after
-        self._arrived: list[ReadCall] = []
-        self._asked: dict[int, tuple[float, list[ReadCall]]] = {}
-        self._confirmed: deque[tuple[int, list[ReadCall]]] = deque()
-        self._next_context = 1
+    def __init__(self, *, shard: int, incarnation: str, reads: Mapping[str, ReadHandler] = READS) -> None:
+        self._shard = shard
+        self._incarnation = incarnation
+        self._reads = reads
+        self._decoders = {name: _decoder(name) for name in reads}
 
-    def add(self, read: ReadCall) -> None:
-        """A read has arrived; only a barrier begun from now on serves it."""
-        self._arrived.append(read)
+    def answer(
+        self,
+        read: Read,
+        reader: Reader,
+        catalog: CatalogView,
+        *,
+        cut: int,
+        now: int,
+        budget: Budget | None = None,
+        node: NodeFacts | None = None,
+    ) -> Answer:
+        """Answer one read at the cut of `reader`, whose commit position is `cut`; `now` is the node's clock in ticks.
 
-    def ask(self, read_index: AskIndex, now: float) -> None:
-        """Begin a barrier for everything that waits, if one may begin and a leader is known."""
-        if not self._arrived or len(self._asked) >= MAX_OUTSTANDING:
-            return
-        context = self._next_context
-        if read_index(context):
-            self._next_context += 1
-            self._asked[context] = (now, self._arrived)
-            self._arrived = []
+        An unexpected failure is `OwnershipLost`: nothing was changed and the caller may ask again.
+        """
+        try:
+            return self._answer(read, reader, catalog, cut, now, budget or Budget(), node)
+        except KeyLoadError as error:
+            return answers.refusal(error)
+        except Exception as error:
+            _log.error("read failed: %s", type(error).__name__)
+            return answers.refused(ErrorCode.OWNERSHIP_LOST, "The read met an internal failure.")
 
-    def confirm(self, context: int, index: int) -> None:
-        """Consensus answered a barrier: its reads may be served at `index` or later."""
-        asked = self._asked.pop(context, None)
-        if asked is not None:
-            self._confirmed.append((index, asked[1]))
-
-    def lose(self, context: int) -> None:
-        """Consensus lost a barrier: its reads wait for the next one."""
-        asked = self._asked.pop(context, None)
-        if asked is not None:
-            self._arrived[:0] = asked[1]
-
-    def take(self, applied: int) -> list[ReadCall]:
-        """The reads whose barrier is confirmed and reached by the replica."""
-        ready: list[ReadCall] = []
-        while self._confirmed and self._confirmed[0][0] <= applied:
-            ready.extend(self._confirmed.popleft()[1])
-        return ready
-
-    def sweep(self, now: float) -> list[ReadCall]:
-        """Ask overdue barriers anew and return the reads that are too late."""
-        for context, (asked_at, _) in list(self._asked.items()):
-            if now - asked_at > self._repeat_after:
-                self.lose(context)
-        late: list[ReadCall] = []
-        self._arrived = _keep(self._arrived, now, late)
-        self._confirmed = deque(
-            (index, kept) for index, reads in self._confirmed if (kept := _keep(reads, now, late))
+    def _answer(
+        self,
+        read: Read,
+        reader: Reader,
+        catalog: CatalogView,
+        cut: int,
+        now: int,
+        budget: Budget,
+        node: NodeFacts | None,
+    ) -> Answer:
+        view = FreshCatalog(reader) if self._shard == 0 else catalog
+        record = view.principal(read.principal)
+        rights = None if record is None else rights_of(record)
+        if rights is None or not rights.valid_at(now):
+            return answers.refused(ErrorCode.UNAUTHENTICATED, "There is no valid current identity.")
+        handler = self._reads.get(read.operation)
+        if handler is None:
+            return answers.refused(ErrorCode.NOT_FOUND, "There is no such read.")
+        request = self._decoders[read.operation](read.payload)
+        partition: PartitionKey | None = read.partition
+        context = ReadContext(
+            reader=reader,
+            rights=rights,
+            catalog=view,
+            partition=partition,
+            partition_number=None if partition is None else partition_number(reader, partition),
+            cut=cut,
+            now=now,
+            incarnation=self._incarnation,
+            budget=budget,
+            node=node,
         )
-        return late
-
-    def drain(self) -> list[ReadCall]:
-        """Everything that waits, at the end of the worker."""
-        reads = self._arrived + [read for _, group in self._asked.values() for read in group]
-        reads += [read for _, group in self._confirmed for read in group]
-        self._arrived, self._asked, self._confirmed = [], {}, deque()
-        return reads
-
-    def __len__(self) -> int:
-        asked = sum(len(reads) for _, reads in self._asked.values())
-        return len(self._arrived) + asked + sum(len(reads) for _, reads in self._confirmed)
+        handler.authorize(context, request)
+        answer = answers.success(handler.execute(context, request))
+        if len(answer.payload) > MAX_RESULT_BYTES:
+            return answers.refused(ErrorCode.BUDGET_EXCEEDED, "The result is larger than one read may return.")
+        return answer
 
 
-def _keep(reads: list[ReadCall], now: float, late: list[ReadCall]) -> list[ReadCall]:
-    """The reads still in time; the others are added to `late`."""
-    kept: list[ReadCall] = []
-    for read in reads:
-        (kept if read.deadline > now else late).append(read)
-    return kept
+def _decoder(operation: str) -> Any:
+    request = OPERATIONS[operation].request
+    return msgspec.msgpack.Decoder(type(None) if request is None else request).decode

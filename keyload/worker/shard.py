@@ -19,7 +19,7 @@ from keyload.storage import Layered, Store, WriteSet, pack_writes, stored_form, 
 from keyload.worker.calls import CommandCall, refusal
 from keyload.worker.executor import Answer, Executor
 from keyload.worker.queue import CommandQueue
-from keyload.worker.reads import ReadQueue
+from keyload.worker.barriers import BarrierQueue
 from keyload.worker.steps import Step
 
 MAX_IN_FLIGHT = 2
@@ -72,7 +72,7 @@ class Shard:
         self.raft = raft
         self.store = store
         self.executor = executor
-        self.reads = ReadQueue(repeat)
+        self.reads = BarrierQueue(repeat)
         self.queue = CommandQueue()
         self.forwarded: dict[int, CommandCall] = {}
         """Commands passed to the leader's worker, by the number this worker gave them."""

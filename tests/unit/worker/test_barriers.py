@@ -6,7 +6,7 @@ import pytest
 
 from keyload.link.messages import Barrier
 from keyload.worker.calls import ReadCall
-from keyload.worker.reads import MAX_OUTSTANDING, ReadQueue
+from keyload.worker.barriers import MAX_OUTSTANDING, BarrierQueue
 
 
 def read(number: int, deadline: float = 10.0) -> ReadCall:
@@ -32,7 +32,7 @@ class Leader:
 
 @pytest.mark.covers("CLU-24")
 def test_reads_that_wait_together_share_one_barrier() -> None:
-    queue, leader = ReadQueue(repeat_after=1.0), Leader()
+    queue, leader = BarrierQueue(repeat_after=1.0), Leader()
     for number in range(3):
         queue.add(read(number))
     queue.ask(leader.read_index, 0.0)
@@ -45,7 +45,7 @@ def test_reads_that_wait_together_share_one_barrier() -> None:
 
 @pytest.mark.covers("CLU-24")
 def test_a_read_that_arrives_later_needs_a_barrier_of_its_own() -> None:
-    queue, leader = ReadQueue(repeat_after=1.0), Leader()
+    queue, leader = BarrierQueue(repeat_after=1.0), Leader()
     queue.add(read(1))
     queue.ask(leader.read_index, 0.0)
     queue.add(read(2))
@@ -57,7 +57,7 @@ def test_a_read_that_arrives_later_needs_a_barrier_of_its_own() -> None:
 
 
 def test_without_a_leader_reads_wait_until_their_deadline() -> None:
-    queue, leader = ReadQueue(repeat_after=1.0), Leader()
+    queue, leader = BarrierQueue(repeat_after=1.0), Leader()
     leader.known = False
     queue.add(read(1, deadline=2.0))
     queue.ask(leader.read_index, 0.0)
@@ -68,7 +68,7 @@ def test_without_a_leader_reads_wait_until_their_deadline() -> None:
 
 @pytest.mark.covers("CLU-25")
 def test_a_lost_or_unanswered_barrier_is_asked_again() -> None:
-    queue, leader = ReadQueue(repeat_after=1.0), Leader()
+    queue, leader = BarrierQueue(repeat_after=1.0), Leader()
     queue.add(read(1))
     queue.ask(leader.read_index, 0.0)
     queue.lose(leader.contexts[0])
@@ -85,7 +85,7 @@ def test_a_lost_or_unanswered_barrier_is_asked_again() -> None:
 
 @pytest.mark.covers("CLU-25")
 def test_a_confirmed_read_that_the_replica_does_not_reach_ends_late() -> None:
-    queue, leader = ReadQueue(repeat_after=9.0), Leader()
+    queue, leader = BarrierQueue(repeat_after=9.0), Leader()
     queue.add(read(1, deadline=2.0))
     queue.ask(leader.read_index, 0.0)
     queue.confirm(leader.contexts[0], 100)
@@ -94,7 +94,7 @@ def test_a_confirmed_read_that_the_replica_does_not_reach_ends_late() -> None:
 
 
 def test_outstanding_barriers_are_bounded() -> None:
-    queue, leader = ReadQueue(repeat_after=9.0), Leader()
+    queue, leader = BarrierQueue(repeat_after=9.0), Leader()
     for number in range(MAX_OUTSTANDING + 2):
         queue.add(read(number))
         queue.ask(leader.read_index, 0.0)
