@@ -18,11 +18,12 @@ import msgspec
 import zmq
 
 from keyload.codec import kernels
-from keyload.consensus import Config, Raft
+from keyload.consensus import Config, ConsensusError, Raft
 from keyload.contract.errors import KeyLoadError
 from keyload.link.launch import WorkerLaunch
 from keyload.link.log import Log
-from keyload.storage import Store, Wal, finish_cleanly, recover_state
+from keyload.models.outbox import OutboxLimits
+from keyload.storage import Store, Wal, mark_clean, recover_state
 from keyload.worker.executor import Executor
 from keyload.worker.loop import Worker
 from keyload.worker.shard import Shard
@@ -52,6 +53,8 @@ def main() -> int:
         return _work(launch, step, log)
     except KeyLoadError as error:
         log.write(f"stopped_{error.code.name.lower()}")
+    except ConsensusError:
+        log.write("stopped_consensus")
     except OSError as error:
         log.write("stopped_io", errno=error.errno or 0)
     return EXIT_STORE
@@ -85,7 +88,7 @@ def _work(launch: WorkerLaunch, step: Step, log: Log) -> int:
     log.write("kernels_accelerated", **kernels_line)
     directory = Path(launch.directory) / f"worker-{launch.worker}"
     recover_state(directory)
-    wal = Wal(directory / "wal", step=step)
+    wal = Wal(directory / "wal", worker=launch.worker, incarnation=launch.incarnation, step=step)
     shards = {number: _shard(number, launch, wal, directory, step) for number in shard_numbers(launch)}
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
     sys.setswitchinterval(0.0005)
@@ -96,7 +99,7 @@ def _work(launch: WorkerLaunch, step: Step, log: Log) -> int:
     for shard in shards.values():
         shard.store.close()
     wal.close()
-    finish_cleanly(directory)
+    mark_clean(directory)
     context.term()
     return 0
 
@@ -118,17 +121,17 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
         heartbeat_ticks=max(1, launch.heartbeat_ms // launch.tick_ms),
         rng=random.Random(f"{os.getpid()}/{launch.node_number}/{number}"),  # noqa: S311 - spreads elections
     )
-    raft = Raft(config, log, log.hard_state, store.applied[0])
+    raft = Raft(config, log, log.hard_state, store.applied.index)
     if len(voters) == 1:
         raft.campaign()
     executor = Executor(
-        number,
+        shard=number,
         incarnation=launch.incarnation,
         durability=launch.durability,
-        retention_days=launch.outcomes_retention_days,
-        outbox_max_records=launch.outbox_max_records,
-        outbox_max_bytes=launch.outbox_max_bytes,
-        outbox_when_full=launch.outbox_when_full,
+        outbox=OutboxLimits(
+            launch.outbox_max_records, launch.outbox_max_bytes, launch.outbox_when_full == "dropUnpinned"
+        ),
+        outcomes_retention_days=launch.outcomes_retention_days,
     )
     return Shard(number, raft, store, executor, step, launch.heartbeat_ms * REPEAT_HEARTBEATS / 1000)
 

@@ -25,10 +25,12 @@ from keyload.link.messages import (
     Reply,
     WorkerToFront,
 )
+from keyload.models import context
+from keyload.worker import answers
 from keyload.worker.admission import CommandGate
-from keyload.worker.calls import OWN_FRONT, CommandCall, ReadCall, problem, refusal
-from keyload.worker.executor import Answer
-from keyload.worker.shard import Completed, Missing, Shard
+from keyload.worker.calls import OWN_FRONT, CommandCall, Missing, ReadCall, refusal
+from keyload.worker.batch import Answer, Pending
+from keyload.worker.shard import Completed, Shard
 
 SendFront = Callable[[WorkerToFront], None]
 SendPeer = Callable[[int, PeerToPeer], None]
@@ -65,7 +67,7 @@ class CommandDesk:
         self._send_front = send_front
         self._send_peer = send_peer
         self._next_call = 1
-        self._evidence: dict[int, CommandCall] = {}
+        self._evidence: dict[int, Missing] = {}
 
     # -- arrival
 
@@ -78,22 +80,22 @@ class CommandDesk:
         call = CommandCall(forward.command, number, forward.call, now + self._call_seconds)
         shard = self._shards.get(forward.command.shard)
         if shard is None or not shard.leads:
-            self.finish(call, Answer(refused=True, payload=refusal(ErrorCode.OWNERSHIP_LOST)))
+            self.finish(call, refusal(ErrorCode.OWNERSHIP_LOST))
         else:
             self._arrive(call)
 
     def _arrive(self, call: CommandCall) -> None:
         shard = self._shards.get(call.command.shard)
         if shard is None:
-            self.finish(call, Answer(refused=True, payload=refusal(ErrorCode.OWNERSHIP_LOST)))
+            self.finish(call, refusal(ErrorCode.OWNERSHIP_LOST))
             return
         if len(shard.queue) + len(shard.forwarded) >= self._gate.limits.writer_queue:
-            self.finish(call, Answer(refused=True, payload=refusal(ErrorCode.RESOURCE_EXHAUSTED)))
+            self.finish(call, refusal(ErrorCode.RESOURCE_EXHAUSTED))
             return
         try:
             self._gate.admit(call, self._tenant(call.command))
         except KeyLoadError as error:
-            self.finish(call, Answer(refused=True, payload=problem(error)))
+            self.finish(call, answers.refusal(error))
             return
         shard.queue.add(call)
 
@@ -113,7 +115,7 @@ class CommandDesk:
         leader = shard.raft.leader
         for call in shard.queue.take(len(shard.queue)) if leader and now >= shard.hold_until else ():
             if call.origin != OWN_FRONT:
-                self.finish(call, Answer(refused=True, payload=refusal(ErrorCode.OWNERSHIP_LOST)))
+                self.finish(call, refusal(ErrorCode.OWNERSHIP_LOST))
             elif leader is not None:
                 self._forward(shard, leader, call)
 
@@ -159,7 +161,7 @@ class CommandDesk:
         read = Read(
             number,
             shard,
-            needs.operation,
+            needs.read,
             command.principal,
             command.catalog_version,
             partition,
@@ -167,26 +169,38 @@ class CommandDesk:
         )
         local = self._shards.get(shard)
         if local is not None:
-            local.reads.add(ReadCall(read, now + self._call_seconds, waiting_command=call))
+            local.reads.add(ReadCall(read, now + self._call_seconds, missing=missing))
         else:
-            self._evidence[number] = call
+            self._evidence[number] = missing
             self._send_front(Evidence(call=number, read=read))
 
     def evidence_from_front(self, answer: Reply | Refusal) -> None:
         """The front brings the evidence that was asked for with this number."""
-        call = self._evidence.pop(answer.call, None)
-        if call is not None:
-            self.evidence_found(call, Answer(isinstance(answer, Refusal), answer.payload))
+        missing = self._evidence.pop(answer.call, None)
+        if missing is not None:
+            self.evidence_found(missing, Answer(isinstance(answer, Refusal), answer.payload))
 
-    def evidence_found(self, call: CommandCall, answer: Answer) -> None:
-        """A command's evidence is there: it goes back to the head of its queue, or fails as the read did."""
+    def evidence_found(self, missing: Missing, answer: Answer) -> None:
+        """A command's evidence is there: it goes back to the head of its queue, unless nobody could be
+        asked."""
+        call, needs = missing
         if call.answered:
             return
-        if answer.refused:
+        if answer.refused and _code(answer.payload) == ErrorCode.OWNERSHIP_LOST:
             self.finish(call, answer)
-        else:
-            call.evidence += (answer.payload,)
-            self._shards[call.command.shard].queue.put_back((call,))
+            return
+        found = context.Evidence(needs.read, needs.partition, needs.payload, answer.refused, answer.payload)
+        pending = call.pending
+        call.pending = Pending(pending.command, (*pending.evidence, found), pending.internal)
+        self._shards[call.command.shard].queue.put_back((call,))
+
+    # -- commands of the server itself
+
+    def submit_internal(self, command: Command, now: float) -> None:
+        """Queue a command that the server issues on its own; nobody waits for its answer (SEC-9)."""
+        call = CommandCall(command, OWN_FRONT, 0, now + self._call_seconds)
+        call.pending = Pending(command, internal=True)
+        self._shards[command.shard].queue.add(call)
 
     # -- answers
 
@@ -208,10 +222,10 @@ class CommandDesk:
 
     def sweep(self, now: float) -> None:
         """Give up evidence whose command is answered or too late."""
-        for number, call in list(self._evidence.items()):
+        for number, (call, _) in list(self._evidence.items()):
             if call.answered or call.deadline <= now:
                 del self._evidence[number]
-                self.finish(call, Answer(refused=True, payload=refusal(ErrorCode.OWNERSHIP_LOST)))
+                self.finish(call, refusal(ErrorCode.OWNERSHIP_LOST))
 
 
 def _code(payload: bytes) -> str:

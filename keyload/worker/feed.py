@@ -32,7 +32,7 @@ class CatalogFeed:
                 name = parse_row_key(key)
                 if name is not None:
                     rows.append((*name, value))
-        self._publish(CatalogDelta(version=system.store.applied[0], whole=True, rows=rows))
+        self._publish(CatalogDelta(version=system.store.applied.index, whole=True, rows=rows))
 
     def applied(self, index: int, write_sets: Iterable[WriteSet]) -> None:
         """Publish the catalog rows among the writes applied up to `index`."""

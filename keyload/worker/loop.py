@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import zmq
 
-from keyload.consensus import Message, Ready, decode_messages, encode_messages
+from keyload.consensus import MalformedMessage, Message, Ready, decode_messages, encode_messages
 from keyload.link.catalog import Catalog
 from keyload.link.framing import FLUSH_BYTES, FrameError, pack, unpack_from_front
 from keyload.link.launch import WorkerLaunch
@@ -204,11 +204,11 @@ class Worker:
             return
         try:
             messages = decode_messages(payload)
-        except ValueError:
+        except MalformedMessage:
             self._log.write("peer_message_malformed")
             return
         for message in messages:
-            if message.source == number:
+            if message.sender == number:
                 shard.raft.step(message)
             else:
                 self._log.write("peer_source_differs")
@@ -262,7 +262,7 @@ class Worker:
             self._step("Committed")
             completed, applied = shard.apply(work.committed)
             if self._feed is not None and shard.number == 0:
-                self._feed.applied(shard.store.applied[0], applied)
+                self._feed.applied(shard.store.applied.index, applied)
             self._commands.finish_all(completed)
         for context, index in work.reads:
             shard.reads.confirm(context, index)
@@ -277,7 +277,7 @@ class Worker:
             return
         by_target: dict[int, list[Message]] = {}
         for message in messages:
-            by_target.setdefault(message.target, []).append(message)
+            by_target.setdefault(message.to, []).append(message)
         for target, group in by_target.items():
             self._links.send(target, Raft(shard.number, encode_messages(group)))
 

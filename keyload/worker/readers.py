@@ -13,15 +13,17 @@ from keyload.link.catalog import Catalog
 from keyload.link.launch import WorkerLaunch
 from keyload.link.messages import Barrier, Confirmed, Read, Refusal, Reply, WorkerToFront
 from keyload.models.context import NodeFacts
+from keyload.models.partitions import load_meta
 from keyload.storage import Reader
-from keyload.worker.calls import CommandCall, ReadCall, refusal
-from keyload.worker.executor import Answer, ReadExecutor
+from keyload.worker.calls import Missing, ReadCall, refusal
+from keyload.worker.batch import Answer
+from keyload.worker.reads import ReadAnswerer
 from keyload.worker.shard import Shard
 
 MAX_WAITING = 4096
 """Reads one shard may hold; the front's admission keeps below it."""
 
-EvidenceFound = Callable[[CommandCall, Answer], None]
+EvidenceFound = Callable[[Missing, Answer], None]
 
 
 class ReadDesk:
@@ -41,7 +43,9 @@ class ReadDesk:
         self._catalog = catalog
         self._send_front = send_front
         self._evidence_found = evidence_found
-        self._executor = ReadExecutor(launch.incarnation)
+        self._answerers = {
+            number: ReadAnswerer(shard=number, incarnation=launch.incarnation) for number in shards
+        }
         self._later: list[ReadCall] = []
         self._names = {peer.number: peer.node_id for peer in launch.peers} or {
             launch.node_number: launch.node_id
@@ -67,7 +71,7 @@ class ReadDesk:
             for read in later:
                 self._answer(self._shards[read.message.shard], [read], ticks)  # type: ignore[union-attr]
         for shard in self._shards.values():
-            ready = shard.reads.take(shard.store.applied[0])
+            ready = shard.reads.take(shard.store.applied.index)
             if ready:
                 self._answer(shard, ready, ticks)
 
@@ -83,7 +87,14 @@ class ReadDesk:
                     self._deliver(read, self._run(shard, reader, message, ticks))
 
     def _run(self, shard: Shard, reader: Reader, message: Read, ticks: int) -> Answer:
-        return self._executor.answer(message, reader, self._catalog, ticks, self._facts(shard))
+        return self._answerers[shard.number].answer(
+            message,
+            reader,
+            self._catalog,
+            cut=load_meta(reader).position,
+            now=ticks,
+            node=self._facts(shard) if shard.number == 0 else None,
+        )
 
     def _facts(self, shard: Shard) -> NodeFacts:
         return NodeFacts(
@@ -91,19 +102,19 @@ class ReadDesk:
             leader=self._names.get(shard.raft.leader or 0),
             voters=max(1, len(self._launch.peers)),
             durability=self._launch.durability,
-            applied=shard.store.applied[0],
+            applied=shard.store.applied.index,
             read_generation=0,
         )
 
     def _deliver(self, read: ReadCall, answer: Answer) -> None:
-        if read.waiting_command is not None:
-            self._evidence_found(read.waiting_command, answer)
+        if read.missing is not None:
+            self._evidence_found(read.missing, answer)
         else:
             kind = Refusal if answer.refused else Reply
             self._send_front(kind(read.message.call, answer.payload))
 
     def _refuse(self, read: ReadCall, code: ErrorCode) -> None:
-        self._deliver(read, Answer(True, refusal(code)))
+        self._deliver(read, refusal(code))
 
     def refuse_all(self, reads: Sequence[ReadCall]) -> None:
         """Answer reads whose barrier was not reached in time, or whose worker stops (CLU-25)."""

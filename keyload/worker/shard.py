@@ -14,10 +14,10 @@ from typing import NamedTuple
 from keyload.consensus import Entry, Raft, Role
 from keyload.contract.errors import ErrorCode
 from keyload.link.catalog import Catalog
-from keyload.models.context import NeedsEvidence
 from keyload.storage import Layered, Store, WriteSet, pack_writes, stored_form, unpack_writes
-from keyload.worker.calls import CommandCall, refusal
-from keyload.worker.executor import Answer, Executor
+from keyload.worker.calls import CommandCall, Missing, refusal
+from keyload.worker.batch import Answer
+from keyload.worker.executor import Executor
 from keyload.worker.queue import CommandQueue
 from keyload.worker.barriers import BarrierQueue
 from keyload.worker.steps import Step
@@ -43,13 +43,6 @@ class InFlight(NamedTuple):
     completed: Sequence[Completed]
     writes: dict[bytes, bytes | None]
     stored: WriteSet
-
-
-class Missing(NamedTuple):
-    """A command that waits for evidence from another shard."""
-
-    call: CommandCall
-    needs: NeedsEvidence
 
 
 class Executed(NamedTuple):
@@ -91,7 +84,7 @@ class Shard:
     @property
     def replayed(self) -> bool:
         """Whether what was committed before this start is applied again (STO-6)."""
-        return self.store.applied[0] >= self._replay_to
+        return self.store.applied.index >= self._replay_to
 
     # -- commands
 
@@ -126,8 +119,8 @@ class Shard:
             base = (
                 Layered(reader, *(flight.writes for flight in self.in_flight)) if self.in_flight else reader
             )
-            batch = self.executor.execute(base, calls, catalog, ticks)
-        self.queue.put_back(calls[batch.count :])
+            batch = self.executor.execute(base, [call.pending for call in calls], catalog, ticks)
+        self.queue.put_back(calls[batch.taken :])
         self._step("Executed")
         completed = [
             Completed(call, answer) for call, answer in zip(calls, batch.answers, strict=False) if answer
@@ -224,4 +217,4 @@ class Shard:
 def unanswered(call: CommandCall) -> Answer:
     """What a command without a definite answer is told (CLU-11, CMD-27)."""
     code = ErrorCode.UNKNOWN_WRITE_OUTCOME if call.submitted else ErrorCode.OWNERSHIP_LOST
-    return Answer(refused=True, payload=refusal(code))
+    return refusal(code)

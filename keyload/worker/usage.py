@@ -69,6 +69,6 @@ def _shard(shard: Shard) -> ShardUsage:
         term=shard.raft.term,
         leader=shard.raft.leader or 0,
         commit=shard.raft.commit,
-        applied=shard.store.applied[0],
+        applied=shard.store.applied.index,
         waiting=len(shard.queue) + len(shard.reads),
     )
