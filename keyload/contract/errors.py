@@ -104,9 +104,7 @@ _RULES = (
         "sameIdentity",
         "A write may or may not have been committed.",
     ),
-    ErrorRule(
-        ErrorCode.RECOVERY_REQUIRED, 503, "later", "The store must recover before it serves again."
-    ),
+    ErrorRule(ErrorCode.RECOVERY_REQUIRED, 503, "later", "The store must recover before it serves again."),
     ErrorRule(
         ErrorCode.TOKEN_INVALIDATED,
         400,
@@ -133,9 +131,7 @@ _RULES = (
         "This node does not own the data now, or its parts disagree.",
     ),
     ErrorRule(ErrorCode.CORRUPTION, 400, "no", "Stored data is damaged or contradicts itself."),
-    ErrorRule(
-        ErrorCode.FORMAT_UNSUPPORTED, 400, "no", "A stored format or schema version is not supported."
-    ),
+    ErrorRule(ErrorCode.FORMAT_UNSUPPORTED, 400, "no", "A stored format or schema version is not supported."),
     ErrorRule(ErrorCode.CLOCK_UNCERTAIN, 503, "later", "The clock cannot be trusted for this step."),
     ErrorRule(ErrorCode.CANCELLED, 400, "later", "The call was cancelled before it took effect."),
 )
