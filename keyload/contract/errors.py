@@ -1,4 +1,4 @@
-"""The 24 error codes, the `Problem` they travel as, and the one exception that carries it (CON-48, HTTP-16)."""
+"""The 24 error codes, the `Problem` they travel as, and the exception that carries it (CON-48, HTTP-16)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ErrorCode(StrEnum):
     UNSUPPORTED_CAPABILITY = "UnsupportedCapability"
     UNKNOWN_WRITE_OUTCOME = "UnknownWriteOutcome"
     RECOVERY_REQUIRED = "RecoveryRequired"
-    TOKEN_INVALIDATED = "TokenInvalidated"
+    TOKEN_INVALIDATED = "TokenInvalidated"  # noqa: S105 - a code, no secret
     CURSOR_EXPIRED = "CursorExpired"
     HISTORY_UNAVAILABLE = "HistoryUnavailable"
     INDEX_NOT_READY = "IndexNotReady"
@@ -194,8 +194,8 @@ class Problem(Record):
 class KeyLoadError(Exception):
     """A failure with one code and a safe sentence; the only exception that crosses a room's border.
 
-    `detail` is one sentence without payloads, field values, keys or tokens (CON-55). `path` is the JSON pointer of
-    the wrong member inside the request, `expected` what was expected there.
+    `detail` is one sentence without payloads, field values, keys or tokens (CON-55). `path` is the JSON
+    pointer of the wrong member inside the request, `expected` what was expected there.
     """
 
     def __init__(
