@@ -1,7 +1,7 @@
 """The HTTP gate: which requests a node takes on at once, by count and by bytes (ADM-1..11, ADM-28..30).
 
-A request reserves before its credential is looked up; a full lane says no at once. Data and control are two pools, so
-that saturated data traffic never stops an ack.
+A request reserves before its credential is looked up; a full lane says no at once. Data and control are two
+pools, so that saturated data traffic never stops an ack.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class HttpGate:
     def reserve(self, admission_class: AdmissionClass, body: int | None, *, mcp: bool = False) -> Lease:
         """Take a place for a request whose body is `body` bytes long, None when that is unknown.
 
-        Raises ResourceExhausted for a body above the cap, and LaneFull. `mcp` also takes the memory of a decoded
-        frame (ADM-30).
+        Raises ResourceExhausted for a body above the cap, and LaneFull. `mcp` also takes the memory of a
+        decoded frame (ADM-30).
         """
         cap = self.body_cap(admission_class)
         if body is not None and body > cap:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -58,9 +57,7 @@ class Front:
         self.hub = hub
         self.gate = HttpGate(settings.http, settings.mcp)
         self.readiness = Readiness(hub, lambda: self._warm)
-        self.execution = Execution(
-            hub, settings.shards, self.gate, self.readiness.ready, settings.commands
-        )
+        self.execution = Execution(hub, settings.shards, self.gate, self.readiness.ready, settings.commands)
         self._mcp = McpHost(self.execution.execute, OPERATIONS)
         self.application: Asgi = Edge(
             self.gate,
@@ -108,6 +105,12 @@ class Front:
         return cast("Asgi", app)
 
 
+def _answer(error: KeyLoadError) -> QuartResponse:
+    response = responses.failure(error)
+    headers = [(name.decode(), value.decode()) for name, value in response.headers]
+    return QuartResponse(response.body, response.status, headers)
+
+
 def build(hub: WorkerHub, settings: FrontSettings, clock: Callable[[], int] = wall_ticks) -> Front:
     """The front over `hub`; `clock` gives ticks of 100 ns since 1970."""
     return Front(hub, settings, clock)
@@ -135,9 +138,7 @@ def listen(host: str, port: int, *, user_timeout_seconds: float = 30.0) -> socke
     return listener
 
 
-async def serve(
-    front: Front, listener: socket.socket, until: Callable[[], Awaitable[Any]]
-) -> None:
+async def serve(front: Front, listener: socket.socket, until: Callable[[], Awaitable[Any]]) -> None:
     """Serve on `listener`, which is taken over, until `until()` returns; then finish running requests."""
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]

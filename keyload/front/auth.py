@@ -1,4 +1,5 @@
-"""Who calls: the key of a request, checked against a catalog confirmed after the request arrived (SEC-1..4, SEC-41).
+"""Who calls: the key of a request, checked against a catalog confirmed after the request arrived (SEC-1..4,
+SEC-41).
 
 Every failure is the same `Unauthenticated`, so that nobody learns which key ids exist.
 """
@@ -36,8 +37,8 @@ class Authenticator:
         self._clock = clock
 
     async def verify(self, headers: Headers) -> Caller:
-        """The caller of a request that has just arrived. Raises Unauthenticated, or OwnershipLost when the catalog
-        cannot be confirmed.
+        """The caller of a request that has just arrived. Raises Unauthenticated, or OwnershipLost when the
+        catalog cannot be confirmed.
         """
         key_id, digest = _credential(headers)
         await self._hub.confirm()

@@ -1,7 +1,7 @@
 """The one layer in front of everything (ARCHITECTURE 7).
 
-In order: reservation, credential, body, for MCP frames the preflight and the lane of their target, dispatch, and
-release after the last byte is sent. Handlers behind it never check any of this again.
+In order: reservation, credential, body, for MCP frames the preflight and the lane of their target, dispatch,
+and release after the last byte is sent. Handlers behind it never check any of this again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class Edge:
-    """The ASGI application of a node. `mcp` serves admitted MCP requests, `other` everything that is neither."""
+    """The ASGI application of a node. `mcp` serves admitted MCP requests, `other` everything that is
+    neither.
+    """
 
     def __init__(
         self,
@@ -116,8 +118,8 @@ class Edge:
         await exchange.finish()
 
     async def _admit_frame(self, exchange: Exchange, hold: _McpHold) -> RequestContext | None:
-        """Ingress, credential, body, preflight, then the lane of the target (ADM-28, ADM-29); None for a method other
-        than POST.
+        """Ingress, credential, body, preflight, then the lane of the target (ADM-28, ADM-29); None for a
+        method other than POST.
         """
         gate, scope = self._gate, exchange.scope
         ingress = hold.ingress = gate.enter(exchange.declared_length())

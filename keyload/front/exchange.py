@@ -1,8 +1,8 @@
 """Reading a request's body and writing its answer, bounded in bytes and time.
 
-The server below limits neither, and it never finishes an answer while chunks of the request that nobody took wait in
-its queue. So an answer that is given early is written completely first, then the rest of the request is read and
-thrown away within bounds, and only then is the answer declared finished.
+The server below limits neither, and it never finishes an answer while chunks of the request that nobody took
+wait in its queue. So an answer that is given early is written completely first, then the rest of the request
+is read and thrown away within bounds, and only then is the answer declared finished.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ LINGER_BYTES = 64 << 20
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of one exchange, in seconds: body read, answer written, rest of a refused request thrown away."""
+    """Bounds of one exchange, in seconds: body read, answer written, rest of a refused request thrown away.
+    """
 
     body: float = 30.0
     write: float = 30.0
@@ -62,7 +63,8 @@ class Exchange:
         return 0 if self.scope["http_version"].startswith("1") else None
 
     async def read(self, cap: int, on_growth: Callable[[int], None] | None = None) -> bytes:
-        """The whole body. Raises ResourceExhausted above `cap` bytes, Cancelled when it takes too long, Disconnected.
+        """The whole body. Raises ResourceExhausted above `cap` bytes, Cancelled when it takes too long,
+        Disconnected.
 
         `on_growth` hears of the bytes received so far before more are taken.
         """
@@ -80,7 +82,9 @@ class Exchange:
                     chunks.append(chunk)
         except TimeoutError:
             log.event(log.Category.BODY_TIMEOUT)
-            raise KeyLoadError(ErrorCode.CANCELLED, "The body of the request did not arrive in time.") from None
+            raise KeyLoadError(
+                ErrorCode.CANCELLED, "The body of the request did not arrive in time."
+            ) from None
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def write(self, response: Response) -> None:
@@ -100,7 +104,9 @@ class Exchange:
             self._stalled()
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Pass on one ASGI message of an application behind the edge, in time or not at all (raises Disconnected)."""
+        """Pass on one ASGI message of an application behind the edge, in time or not at all (raises
+        Disconnected).
+        """
         self.started = True
         try:
             async with asyncio.timeout(self._timeouts.write):
@@ -110,7 +116,9 @@ class Exchange:
             raise Disconnected from None
 
     async def finish(self) -> None:
-        """After an early answer: take the rest of the request, within bounds, then declare the answer finished."""
+        """After an early answer: take the rest of the request, within bounds, then declare the answer
+        finished.
+        """
         if self.complete or self.gone:
             return
         taken = 0

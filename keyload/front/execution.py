@@ -92,9 +92,7 @@ class Execution:
             return Outcome(request_id, problem=lost().problem)
         return Outcome(request_id, payload=payload)
 
-    async def _command(
-        self, caller: Caller, operation: Operation, command_id: str, request: Any
-    ) -> bytes:
+    async def _command(self, caller: Caller, operation: Operation, command_id: str, request: Any) -> bytes:
         shard, partition = self._place(operation, request)
         submitted = self._hub.command(
             shard=shard,
@@ -164,9 +162,7 @@ class Execution:
             active_principal_scopes=len({name for usage in usages for name in usage.principals}),
         )
         limits = msgspec.convert(self._limits, CommandAdmissionLimits, from_attributes=True)
-        return msgspec.json.encode(
-            NodeAdmissionStatus(limits=limits, usage=usage, http=self._gate.status())
-        )
+        return msgspec.json.encode(NodeAdmissionStatus(limits=limits, usage=usage, http=self._gate.status()))
 
 
 def _payload(answer: Answer) -> bytes:

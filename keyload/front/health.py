@@ -1,6 +1,7 @@
 """Whether the node can serve (CLU-27).
 
-A barrier of the system shard every two seconds shows that the node still reaches a majority, also when nobody calls.
+A barrier of the system shard every two seconds shows that the node still reaches a majority, also when
+nobody calls.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ FRESH_SECONDS = 10.0
 
 
 class Readiness:
-    """Ready is: all shards replayed, the discovery index warm, a barrier within the last 10 s, not stopping."""
+    """Ready is: all shards replayed, the discovery index warm, a barrier within the last 10 s, not stopping.
+    """
 
     def __init__(
         self,

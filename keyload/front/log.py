@@ -1,7 +1,7 @@
 """The log: JSON lines on standard error with closed categories (SEC-40, CLI-13).
 
-A line holds an instant, a level, a category of this module and numbers or names of the program itself: never a
-payload, key, token, path, header, exception text or caller.
+A line holds an instant, a level, a category of this module and numbers or names of the program itself: never
+a payload, key, token, path, header, exception text or caller.
 """
 
 from __future__ import annotations
