@@ -1,4 +1,5 @@
-"""One package per model: pure functions over a transaction, bound to operations and mutation kinds by name here."""
+"""One package per model: pure functions over a transaction, bound to operations and mutation kinds by name
+here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""keyload_documents_commit: the mutations of a command in order, all or nothing (CMD-7..CMD-13, CON-70..CON-73)."""
+"""keyload_documents_commit: the mutations of a command in order, all or nothing (CMD-7..CMD-13,
+CON-70..CON-73)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,15 @@
-"""What one read may look at: records, stored bytes and time (contract README section 15, DECISIONS on budgets)."""
+"""What one read may look at: records, stored bytes and time (contract README section 15, DECISIONS on
+budgets)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.contract.limits import READ_MAX_EXAMINED_RECORDS, READ_MAX_READ_BYTES
+from keyload.contract.limits import whole
+
+MAX_RECORDS = whole("read.maxExaminedRecords")
+MAX_BYTES = whole("read.maxReadBytes")
 
 
 def _never() -> bool:
@@ -13,17 +17,19 @@ def _never() -> bool:
 
 
 class Budget:
-    """Counts down while a handler reads; `BudgetExceeded` when a bound is passed, never when it is just reached.
+    """Counts down while a handler reads; `BudgetExceeded` when a bound is passed, never when it is just
+    reached.
 
-    `late` is asked now and then whether the call's deadline has passed; the worker that owns the clock gives it.
+    `late` is asked now and then whether the call's deadline has passed; the worker that owns the clock gives
+    it.
     """
 
     __slots__ = ("_bytes", "_late", "_records")
 
     def __init__(
         self,
-        records: int = READ_MAX_EXAMINED_RECORDS,
-        stored_bytes: int = READ_MAX_READ_BYTES,
+        records: int = MAX_RECORDS,
+        stored_bytes: int = MAX_BYTES,
         late: Callable[[], bool] = _never,
     ) -> None:
         self._records = records

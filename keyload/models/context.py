@@ -1,7 +1,7 @@
 """What handlers get and what they are: pure functions over a transaction, without I/O, clock or randomness.
 
-A handler refuses by raising `KeyLoadError`. It never reads another shard: it raises `NeedsEvidence`, the worker makes
-that read, and the command runs again with the answer at hand.
+A handler refuses by raising `KeyLoadError`. It never reads another shard: it raises `NeedsEvidence`, the
+worker makes that read, and the command runs again with the answer at hand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
 from keyload.models.budget import Budget
 from keyload.models.security.rights import Rights
-from keyload.storage import Reader, Txn
+from keyload.storage.txn import Reader, Txn
 
 PartitionKey = tuple[str, str, str, str]
 """tenantId, databaseId, transactionDomainId, partitionKey."""
@@ -45,7 +45,7 @@ class Evidence(msgspec.Struct, frozen=True):
     answer: bytes
 
 
-class NeedsEvidence(Exception):  # noqa: N818 - a question to the worker, not an error
+class NeedsEvidence(Exception):
     """The command cannot go on before the named read of another partition has been made (DECISIONS 1)."""
 
     def __init__(self, read: str, partition: PartitionKey | None, payload: bytes) -> None:
@@ -71,8 +71,8 @@ class CommandContext:
     """Everything a command handler may know; one per executed command.
 
     `instant` is the logged instant in ticks (CON-72), `position` the commit position, `command_id` 16 bytes,
-    `from_events` tells that document effects come from a projection or subscription (DOC-14). Effects and the event
-    sequence count only when the command succeeds.
+    `from_events` tells that document effects come from a projection or subscription (DOC-14). Effects and the
+    event sequence count only when the command succeeds.
     """
 
     __slots__ = (
@@ -215,23 +215,24 @@ class ReadContext:
 
 
 class CommandHandler(msgspec.Struct, frozen=True):
-    """`authorize` checks present rights before anything else is looked at, also for a replay (CMD-22); `execute`
-    does the work and returns the result record."""
+    """`authorize` checks present rights before anything else is looked at, also for a replay (CMD-22);
+    `execute` does the work and returns the result record."""
 
     authorize: Callable[[CommandContext, Any], None]
     execute: Callable[[CommandContext, Any], Any]
 
 
 class MutationHandler(msgspec.Struct, frozen=True):
-    """As `CommandHandler` for one mutation of a batch; `apply` returns the receipts of the mutation and of what it
-    derived, each (kind, resource, id, revision)."""
+    """As `CommandHandler` for one mutation of a batch; `apply` returns the receipts of the mutation and of
+    what it derived, each (kind, resource, id, revision)."""
 
     authorize: Callable[[CommandContext, Any], None]
     apply: Callable[[CommandContext, Any], tuple[tuple[str, str, str, int], ...]]
 
 
 class ReadHandler(msgspec.Struct, frozen=True):
-    """As `CommandHandler` for a read; `execute` returns the result record, None where the contract allows null."""
+    """As `CommandHandler` for a read; `execute` returns the result record, None where the contract allows
+    null."""
 
     authorize: Callable[[ReadContext, Any], None]
     execute: Callable[[ReadContext, Any], Any]

@@ -19,7 +19,7 @@ from keyload.models.documents.keys import DOCUMENT, StoredDocument
 from keyload.models.partitions.head import NO_PIN, PartitionHead
 from keyload.models.partitions.keys import space
 from keyload.models.records import Stored
-from keyload.storage import Txn
+from keyload.storage.txn import Txn
 
 MAX_DROPPED = 10_000
 """Most entries that one command drops to make room (CHG-16)."""
@@ -29,8 +29,9 @@ _STEP_MAX = 256
 
 
 class OutboxEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One effect: commit (incarnation as 16 bytes), place in its command, mutation, receipt (kind, resource, id,
-    revision) and the stored images of a document before and, where the mutation does not tell it, after."""
+    """One effect: commit (incarnation as 16 bytes), place in its command, mutation, receipt (kind,
+    resource, id, revision) and the stored images of a document before and, where the mutation does not
+    tell it, after."""
 
     incarnation: bytes
     ownership_epoch: int
@@ -44,7 +45,8 @@ class OutboxEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class OutboxLimits(msgspec.Struct, frozen=True):
-    """How much a partition keeps, and whether the oldest entries make room when it is full (CHG-15, CHG-16)."""
+    """How much a partition keeps, and whether the oldest entries make room when it is full (CHG-15,
+    CHG-16)."""
 
     max_records: int = whole("outbox.maxRecords")
     max_bytes: int = whole("outbox.maxBytes")
@@ -65,7 +67,12 @@ def outbox_key(number: int, sequence: int) -> bytes:
 
 
 def append(
-    txn: Txn, number: int, head: PartitionHead, context: CommandContext, incarnation: bytes, limits: OutboxLimits
+    txn: Txn,
+    number: int,
+    head: PartitionHead,
+    context: CommandContext,
+    incarnation: bytes,
+    limits: OutboxLimits,
 ) -> None:
     """Write the effects of a command and count them in `head`; `ResourceExhausted` when there is no room.
 
@@ -104,7 +111,8 @@ def _pack(context: CommandContext, incarnation: bytes, ordinal: int, effect: Eff
 def _make_room(
     txn: Txn, number: int, head: PartitionHead, records: int, added: int, limits: OutboxLimits
 ) -> None:
-    """Drop the oldest entries, as many as needed and then up to a step, so that a full outbox drops in steps."""
+    """Drop the oldest entries, as many as needed and then up to a step, so that a full outbox drops in
+    steps."""
     last = head.outbox_tail if head.pin == NO_PIN else min(head.pin, head.outbox_tail)
     last = min(last, head.first_available + MAX_DROPPED - 1) if limits.drop_unpinned else 0
     step = head.first_available + min(limits.max_records // _STEP_SHARE, _STEP_MAX)
@@ -138,4 +146,3 @@ def document_images(entry: OutboxEntry) -> tuple[StoredDocument | None, StoredDo
     if isinstance(mutation, DeleteDocument):
         return before, StoredDocument(entry.receipt[3], "{}", owner, project, entry.instant, True)
     return None, None
-

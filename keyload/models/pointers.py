@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 Steps = tuple[str, ...]
 
@@ -43,14 +43,11 @@ def value_at(tree: Any, steps: Steps) -> Any:
     """The value a path leads to, through objects and array positions; `MISSING` when there is none."""
     for step in steps:
         if isinstance(tree, dict):
-            tree = tree.get(step, MISSING)
-            if tree is MISSING:
-                return MISSING
+            tree = cast("dict[str, Any]", tree).get(step, MISSING)
         elif isinstance(tree, list):
+            items = cast("list[Any]", tree)
             number = item_number(step)
-            if number is None or number >= len(tree):
-                return MISSING
-            tree = tree[number]
+            tree = MISSING if number is None or number >= len(items) else items[number]
         else:
             return MISSING
     return tree

@@ -1,4 +1,5 @@
-"""Receipts of commands, made alike when a command is executed and when its stored outcome is replayed (CMD-12)."""
+"""Receipts of commands, made alike when a command is executed and when its stored outcome is replayed
+(CMD-12)."""
 
 from __future__ import annotations
 

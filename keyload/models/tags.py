@@ -1,4 +1,5 @@
-"""The one byte that follows the partition number in every key: which model, or which record of the shard, owns it.
+"""The one byte that follows the partition number in every key: which model, or which record of the shard,
+owns it.
 
 One list for all models, so that two of them can never share a key range. Order matters to nobody.
 """

@@ -20,7 +20,8 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """The answer of a command or read: the result as JSON text, or the `Problem` as MessagePack when refused."""
+    """The answer of a command or read: the result as JSON text, or the `Problem` as MessagePack when
+    refused."""
 
     refused: bool
     payload: bytes
@@ -29,10 +30,10 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 class Batch(msgspec.Struct):
     """What the executed commands change and answer.
 
-    `answers` has one item per command taken, None for one that waits for evidence; its place among them stands in
-    `evidence`. `writes` are logical and empty when nothing has to be logged; answers may leave only after the writes
-    are committed. `count` commands took commit positions up to `position` at `instant` (ticks).
-    `clock_uncertain` asks the worker to hand leadership over (SCH-2).
+    `answers` has one item per command taken, None for one that waits for evidence; its place among them
+    stands in `evidence`. `writes` are logical and empty when nothing has to be logged; answers may leave only
+    after the writes are committed. `count` commands took commit positions up to `position` at `instant`
+    (ticks). `clock_uncertain` asks the worker to hand leadership over (SCH-2).
     """
 
     writes: dict[bytes, bytes | None]

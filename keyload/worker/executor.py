@@ -1,10 +1,10 @@
 """Executes commands on the leader: one batch of commands becomes one write set and one answer per command.
 
-No I/O, no clock, no randomness: the reader is a committed cut (with the batch in flight on top of it), the clock an
-argument. What a batch writes is applied as bytes by every replica; nothing is executed twice.
+No I/O, no clock, no randomness: the reader is a committed cut (with the batch in flight on top of it), the
+clock an argument. What a batch writes is applied as bytes by every replica; nothing is executed twice.
 
-Order of the checks of one command (CMD-22, CON-50): the principal is valid at the logged instant, the operation is
-allowed, the stored outcome, then the command itself.
+Order of the checks of one command (CMD-22, CON-50): the principal is valid at the logged instant, the
+operation is allowed, the stored outcome, then the command itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from keyload.models.partitions.keys import META_KEY, directory_key, head_key
 from keyload.models.receipts import guid_bytes
 from keyload.models.security.bootstrap import bootstrap
 from keyload.models.security.rights import Rights, rights_of
-from keyload.storage import Reader, Txn
+from keyload.storage.txn import Reader, Txn
 from keyload.worker import answers, outcomes
 from keyload.worker.batch import Answer, Batch, Pending
 from keyload.worker.outcomes import OUTCOME, Outcome, Refused
@@ -62,7 +62,8 @@ _CLOCK = answers.refused(ErrorCode.CLOCK_UNCERTAIN, "The clock of the leader lie
 
 
 class _Scope:
-    """A partition, or the global scope, during one batch: its number, head and whether anything was stored in it."""
+    """A partition, or the global scope, during one batch: its number, head and whether anything was stored
+    in it."""
 
     __slots__ = ("atomic_id", "fresh", "head", "head_changed", "number", "partition", "used")
 
@@ -79,8 +80,8 @@ class _Scope:
 class Executor:
     """Executes the commands of one shard.
 
-    `incarnation` is the guid text of the store, `durability` the profile commits reach. The registries of handlers
-    are arguments, so that tests can add a model.
+    `incarnation` is the guid text of the store, `durability` the profile commits reach. The registries of
+    handlers are arguments, so that tests can add a model.
     """
 
     def __init__(
@@ -106,9 +107,7 @@ class Executor:
             name: msgspec.msgpack.Decoder(OPERATIONS[name].request).decode for name in commands
         }
 
-    def execute(
-        self, reader: Reader, pending: Sequence[Pending], catalog: CatalogView, now: int
-    ) -> Batch:
+    def execute(self, reader: Reader, pending: Sequence[Pending], catalog: CatalogView, now: int) -> Batch:
         """Execute commands in order until a batch is full; `now` is the leader's clock in ticks.
 
         Stops at 256 commands or 4 MiB of writes; `taken` of the result tells how many were looked at.
@@ -121,7 +120,8 @@ class Executor:
         return run.finish()
 
     def expire_outcomes(self, reader: Reader, now: int, limit: int = 1000) -> dict[bytes, bytes | None]:
-        """Writes that remove outcomes older than the retention, oldest first, about `limit` of them (CMD-25)."""
+        """Writes that remove outcomes older than the retention, oldest first, about `limit` of them
+        (CMD-25)."""
         if self._retention == 0:
             return {}
         return outcomes.expired(reader, now - self._retention, limit)
@@ -259,7 +259,8 @@ class _Run:
     def _denied(
         self, denial: KeyLoadError, scope: _Scope, prefix: bytes, context: CommandContext, command: Command
     ) -> Answer:
-        """Answer a denial; it is stored unless the id has an outcome, which stays as it is, damaged or not."""
+        """Answer a denial; it is stored unless the id has an outcome, which stays as it is, damaged or
+        not."""
         try:
             taken = self.txn.get(prefix + command.command_id) is not None
         except KeyLoadError:
@@ -308,9 +309,7 @@ class _Run:
                 ErrorCode.TOKEN_INVALIDATED, "The command id was used in another incarnation of the store."
             )
         elif outcome.fingerprint != command.fingerprint:
-            answer = answers.refused(
-                ErrorCode.CONFLICT, "The command id was used before with other content."
-            )
+            answer = answers.refused(ErrorCode.CONFLICT, "The command id was used before with other content.")
         elif outcome.epoch != rights.record.policy_epoch:
             answer = answers.refused(
                 ErrorCode.PERMISSION_DENIED, "The caller's rights changed since the command was stored."
@@ -335,7 +334,7 @@ class _Run:
     def _scope(self, partition: PartitionKey | None) -> _Scope:
         scope = self.scopes.get(partition)
         if scope is None:
-            scope = self._open(partition if partition is None else tuple(partition))
+            scope = self._open(partition)
             self.scopes[partition] = scope
         return scope
 
@@ -350,7 +349,8 @@ class _Run:
         return _Scope(partition, number, True, PartitionHead())
 
     def _rights(self, principal_id: str) -> Rights | None:
-        """The caller's rights; in shard 0 read anew for each command, since the one before may have changed them."""
+        """The caller's rights; in shard 0 read anew for each command, since the one before may have
+        changed them."""
         if self.executor.shard == 0:
             record = self.catalog.principal(principal_id)
             return None if record is None else Rights(record)

@@ -1,7 +1,7 @@
 """Stored outcomes: what a command id was answered, for as long as it may be asked again (CMD-14..CMD-28).
 
-An outcome is one small record in the space of its scope, under principal and command id. Each batch adds one record
-to the shard's outcome log, in order of time, from which old outcomes are removed in slices (CMD-25).
+An outcome is one small record in the space of its scope, under principal and command id. Each batch adds one
+record to the shard's outcome log, in order of time, from which old outcomes are removed in slices (CMD-25).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from keyload.models import tags
 from keyload.models.partitions.keys import SHARD_SPACE, space
 from keyload.models.receipts import Receipt, build_receipt
 from keyload.models.records import Stored, pack_record
-from keyload.storage import Reader
+from keyload.storage.txn import Reader
 from keyload.worker import answers
 from keyload.worker.batch import Answer
 
@@ -79,7 +79,8 @@ def refusal_of(parts: Refused) -> Answer:
 
 
 def replayed(outcome: Outcome, command_id: bytes, incarnation: str, atomic_partition_id: str) -> Answer:
-    """The stored answer, byte for byte as it was given first (CMD-18); `Corruption` when the row contradicts itself."""
+    """The stored answer, byte for byte as it was given first (CMD-18); `Corruption` when the row
+    contradicts itself."""
     given: list[Any] = [
         part for part in (outcome.receipts, outcome.result, outcome.problem) if part is not None
     ]
@@ -111,7 +112,8 @@ def log_record(instant: int, position: int, stored: dict[bytes, list[bytes]]) ->
 
 
 def expired(reader: Reader, before: int, limit: int) -> dict[bytes, bytes | None]:
-    """Deletes of outcomes logged before an instant, oldest first, whole log records until `limit` is reached."""
+    """Deletes of outcomes logged before an instant, oldest first, whole log records until `limit` is
+    reached."""
     writes: dict[bytes, bytes | None] = {}
     removed = 0
     for key, value in reader.scan(_LOG_PREFIX, _log_key(before, 0)):

@@ -18,7 +18,7 @@ from keyload.models.catalog import FreshCatalog
 from keyload.models.context import CatalogView, NodeFacts, PartitionKey, ReadContext, ReadHandler
 from keyload.models.partitions import partition_number
 from keyload.models.security.rights import rights_of
-from keyload.storage import Reader
+from keyload.storage.txn import Reader
 from keyload.worker import answers
 from keyload.worker.batch import Answer
 
@@ -47,7 +47,8 @@ class ReadAnswerer:
         budget: Budget | None = None,
         node: NodeFacts | None = None,
     ) -> Answer:
-        """Answer one read at the cut of `reader`, whose commit position is `cut`; `now` is the node's clock in ticks.
+        """Answer one read at the cut of `reader`, whose commit position is `cut`; `now` is the node's clock
+        in ticks.
 
         An unexpected failure is `OwnershipLost`: nothing was changed and the caller may ask again.
         """
@@ -94,7 +95,9 @@ class ReadAnswerer:
         handler.authorize(context, request)
         answer = answers.success(handler.execute(context, request))
         if len(answer.payload) > MAX_RESULT_BYTES:
-            return answers.refused(ErrorCode.BUDGET_EXCEEDED, "The result is larger than one read may return.")
+            return answers.refused(
+                ErrorCode.BUDGET_EXCEEDED, "The result is larger than one read may return."
+            )
         return answer
 
 

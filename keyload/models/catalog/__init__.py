@@ -1,4 +1,5 @@
-"""Resource definitions, the dispatch switch, and the rows of the system shard that the catalog is fed from."""
+"""Resource definitions, the dispatch switch, and the rows of the system shard that the catalog is fed
+from."""
 
 from keyload.models.catalog.rows import CATALOG_RANGE, FreshCatalog, parse_row_key, row_key
 

@@ -17,7 +17,8 @@ from keyload.models.pointers import steps_of
 
 
 def check_definition(definition: ResourceDefinition) -> None:
-    """`Validation` when members contradict the kind or each other; single members were checked on decoding."""
+    """`Validation` when members contradict the kind or each other; single members were checked on
+    decoding."""
     collection = definition.kind == ResourceKind.COLLECTION
     if not collection and (
         definition.indexes

@@ -1,4 +1,5 @@
-"""keyload_resources_configure and keyload_admin_resources_list (CON-103, DOC-25..DOC-28, SEC-12, SEC-36..SEC-39)."""
+"""keyload_resources_configure and keyload_admin_resources_list (CON-103, DOC-25..DOC-28, SEC-12,
+SEC-36..SEC-39)."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def _configure(context: CommandContext, request: ConfigureResourceRequest) -> Re
         _check_replacement(stored, wanted, request.expected_schema_version)
     elif stored is not None:
         if stored != wanted:
-            refuse(ErrorCode.UNSUPPORTED_CAPABILITY, "A resource of that name exists and is defined differently.")
+            refuse(
+                ErrorCode.UNSUPPORTED_CAPABILITY, "A resource of that name exists and is defined differently."
+            )
         return stored
     elif wanted.schema_version != 1:
         refuse(ErrorCode.VALIDATION, "A new resource has schema version 1.", "/definition/schemaVersion", "1")
@@ -65,7 +68,9 @@ def _check_replacement(stored: ResourceDefinition | None, wanted: ResourceDefini
         header_policies=stored.header_policies,
         paused=stored.paused,
     ):
-        refuse(ErrorCode.UNSUPPORTED_CAPABILITY, "Only policies and the pause switch of a resource can change.")
+        refuse(
+            ErrorCode.UNSUPPORTED_CAPABILITY, "Only policies and the pause switch of a resource can change."
+        )
 
 
 def _authorize_list(context: ReadContext, request: AdminResourcesRequest) -> None:

@@ -14,7 +14,7 @@ from keyload.contract.security import ApiKeyRecord, PrincipalRecord
 from keyload.models import tags
 from keyload.models.partitions.keys import SHARD_SPACE
 from keyload.models.records import Stored
-from keyload.storage import Reader, Txn
+from keyload.storage.txn import Reader, Txn
 
 RESOURCES = "resources"
 PRINCIPALS = "principals"
@@ -69,7 +69,9 @@ class FreshCatalog:
         for _, data in self._reader.scan(*table_range(RESOURCES, (tenant_id, database_id))):
             yield _RESOURCE.decode(data)
 
-    def resources_after(self, tenant_id: str, database_id: str, name: str | None) -> Iterator[ResourceDefinition]:
+    def resources_after(
+        self, tenant_id: str, database_id: str, name: str | None
+    ) -> Iterator[ResourceDefinition]:
         """As `resources`, from the first name after `name`."""
         start, end = table_range(RESOURCES, (tenant_id, database_id))
         if name is not None:

@@ -1,4 +1,5 @@
-"""keyload_admin_status (SEC-22); the front sets `processId` and `routingReady`, which a worker cannot know."""
+"""keyload_admin_status (SEC-22); the front sets `processId` and `routingReady`, which a worker cannot
+know."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ _MAX_PLANS = 4096
 
 
 class CollectionPlan(msgspec.Struct, frozen=True):
-    """A collection's definition in the form of the checks; `plain` when no write has to look into the text."""
+    """A collection's definition in the form of the checks; `plain` when no write has to look into the
+    text."""
 
     definition: ResourceDefinition
     name: str
@@ -62,7 +63,8 @@ def _make_plan(definition: ResourceDefinition) -> CollectionPlan:
 def open_collection(context: CommandContext | ReadContext, name: str) -> CollectionPlan:
     """The collection of that name in the partition of the call.
 
-    `NotFound` when there is none, `Validation` when the resource is of another kind or transaction domain (CMD-5).
+    `NotFound` when there is none, `Validation` when the resource is of another kind or transaction domain
+    (CMD-5).
     """
     if context.partition is None:
         refuse(ErrorCode.VALIDATION, "Documents need a partition.")

@@ -13,7 +13,7 @@ from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.models.documents.keys import index_prefix
 from keyload.models.documents.values import key_part
 from keyload.models.pointers import Steps, steps_of, value_at
-from keyload.storage import Txn
+from keyload.storage.txn import Txn
 
 
 class IndexPlan(msgspec.Struct, frozen=True):
@@ -51,7 +51,9 @@ def entry_parts(plan: IndexPlan, tree: Any) -> tuple[Part, ...] | None:
     return tuple(parts)
 
 
-def _entry_key(plan: IndexPlan, number: int, collection: str, parts: tuple[Part, ...], document_id: str) -> bytes:
+def _entry_key(
+    plan: IndexPlan, number: int, collection: str, parts: tuple[Part, ...], document_id: str
+) -> bytes:
     prefix = index_prefix(number, collection, plan.name)
     return prefix + pack(parts if plan.unique else (*parts, document_id))
 

@@ -13,7 +13,8 @@ from keyload.models.records import Stored
 
 
 class StoredDocument(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One image of a document; `json` is the literal text, empty object for a tombstone; `updated` in ticks."""
+    """One image of a document; `json` is the literal text, empty object for a tombstone; `updated` in
+    ticks."""
 
     revision: int
     json: str
@@ -24,8 +25,8 @@ class StoredDocument(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class CollectionState(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Of one collection in one partition: how often the row access of a document changed (DOC-15), and the commit
-    position of the last change, which query cursors bind (CON-88)."""
+    """Of one collection in one partition: how often the row access of a document changed (DOC-15), and the
+    commit position of the last change, which query cursors bind (CON-88)."""
 
     row_epoch: int = 0
     changed: int = 0

@@ -14,7 +14,8 @@ from keyload.models.pointers import Steps, steps_of
 
 
 def patch_paths(patches: Sequence[FieldPatch], rows: RowPlan | None) -> list[Steps]:
-    """The path of every step; `Validation` for the root, a `*` step, or a deeper path in a typed row (REL-14)."""
+    """The path of every step; `Validation` for the root, a `*` step, or a deeper path in a typed row
+    (REL-14)."""
     paths: list[Steps] = []
     for patch in patches:
         steps = steps_of(patch.path)

@@ -42,7 +42,8 @@ def timestamp_columns(schema: RelationalSchema) -> frozenset[str]:
 
 
 def check_value(plan: RowPlan, column: str, value: Any) -> None:
-    """`Validation` unless the column exists and a value that is not null has its type (REL-7, REL-8, REL-11)."""
+    """`Validation` unless the column exists and a value that is not null has its type (REL-7, REL-8,
+    REL-11)."""
     kind = plan.types.get(column)
     if kind is None:
         _refuse("The row holds a member that is no column of the collection.")
@@ -68,18 +69,11 @@ def _fits(kind: RelationalColumnType, value: Any) -> bool:
         return isinstance(value, str)
     if kind == RelationalColumnType.UTC_TIMESTAMP:
         return isinstance(value, str) and _is_instant(value)
-    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return False
-    return kind == RelationalColumnType.FIXED_POINT or _is_whole(value)
-
-
-def _is_whole(value: int | Decimal) -> bool:
-    # A value above the range is told by its exponent, so that 1e6000 is not spelled out.
-    if isinstance(value, Decimal):
-        if value.adjusted() > 18 or value != value.to_integral_value():
-            return value == 0
-        value = int(value)
-    return _INT64_MIN <= value <= _INT64_MAX
+    if kind == RelationalColumnType.FIXED_POINT:
+        return True
+    return isinstance(value, int) and _INT64_MIN <= value <= _INT64_MAX  # 5.0 and 5e0 are read as 5
 
 
 def _is_instant(text: str) -> bool:

@@ -13,8 +13,8 @@ from keyload.codec.tuples import Part, Timestamp
 def key_part(value: Any, *, timestamp: bool) -> Part:
     """The key component of a value; the missing one for an object, an array or nothing at all.
 
-    Every number becomes a decimal, so that numbers equal in value have one key whatever their spelling. `timestamp`
-    marks a column that compares by instant (REL-19).
+    Every number becomes a decimal, so that numbers equal in value have one key whatever their spelling.
+    `timestamp` marks a column that compares by instant (REL-19).
     """
     if value is None or isinstance(value, bool | Decimal):
         return value

@@ -1,7 +1,7 @@
 """putDocument, patchDocument, deleteDocument (DOC-1..DOC-17, CON-74..CON-78, CON-95..CON-99).
 
-The JSON text of a put has been checked where the request was decoded; it is stored literally and looked into only
-when indexes, policies or a relational schema ask for it.
+The JSON text of a put has been checked where the request was decoded; it is stored literally and looked into
+only when indexes, policies or a relational schema ask for it.
 """
 
 from __future__ import annotations
@@ -92,20 +92,21 @@ def _check_and_index_put(
     if fields.holds_unreadable(plan.policies, rights, old) and not (
         mutation.explicit_replacement and rights.holds(fields.REPLACE_SENSITIVE)
     ):
-        refuse(ErrorCode.PERMISSION_DENIED, "The document holds protected fields that the caller cannot read.")
+        refuse(
+            ErrorCode.PERMISSION_DENIED, "The document holds protected fields that the caller cannot read."
+        )
 
 
 def _index(context: CommandContext, plan: CollectionPlan, document_id: str, old: Any, new: Any) -> None:
     if plan.indexes:
-        replace_entries(
-            context.txn, plan.indexes, context.partition_number, plan.name, document_id, old, new
-        )
+        replace_entries(context.txn, plan.indexes, context.partition_number, plan.name, document_id, old, new)
 
 
 def _live(
     context: CommandContext, collection: str, document_id: str, expected: int | None
 ) -> tuple[bytes, bytes, StoredDocument]:
-    """Key, stored form and image of a live document in the caller's row scope and of the expected revision."""
+    """Key, stored form and image of a live document in the caller's row scope and of the expected
+    revision."""
     key = document_key(context.partition_number, collection, document_id)
     stored = context.txn.get(key)
     before = None if stored is None else DOCUMENT.decode(stored)

@@ -7,7 +7,7 @@ import msgspec
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.models.partitions.keys import FIRST_NUMBER, META_KEY, directory_key, head_key
 from keyload.models.records import Stored
-from keyload.storage import Reader
+from keyload.storage.txn import Reader
 
 NO_PIN = -1
 
@@ -23,8 +23,8 @@ class ShardMeta(msgspec.Struct, array_like=True):
 class PartitionHead(msgspec.Struct, array_like=True):
     """Of a partition: event sequence, outbox range and size, ownership epoch.
 
-    `first_available` is the lowest sequence still kept; `pin` the lowest checkpoint of an unreleased projection
-    consumer, `NO_PIN` when there is none: entries after it may not be dropped (CHG-16).
+    `first_available` is the lowest sequence still kept; `pin` the lowest checkpoint of an unreleased
+    projection consumer, `NO_PIN` when there is none: entries after it may not be dropped (CHG-16).
     """
 
     event_sequence: int = 0

@@ -1,7 +1,8 @@
 """Keys of the shard's own space and of the head of a partition.
 
-Every key begins with the 8-byte big-endian number of its partition. Number 0 is the shard's own space, number 1 the
-global scope (used in shard 0 only, CMD-15); partitions are numbered from 2 and a number is never used again.
+Every key begins with the 8-byte big-endian number of its partition. Number 0 is the shard's own space, number
+1 the global scope (used in shard 0 only, CMD-15); partitions are numbered from 2 and a number is never used
+again.
 """
 
 from __future__ import annotations

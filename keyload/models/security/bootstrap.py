@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
 from keyload.models.catalog.rows import KEYS, PRINCIPALS, FreshCatalog, put_row
-from keyload.storage import Txn
+from keyload.storage.txn import Txn
 
 ROOT_PRINCIPAL = "root"
 SYSTEM_TENANT = "system"
 
 
 def bootstrap(txn: Txn, key_id: str, verifier: str) -> bool:
-    """Write principal and key into an empty store; False, and nothing written, when it holds any principal."""
+    """Write principal and key into an empty store; False, and nothing written, when it holds any
+    principal."""
     if FreshCatalog(txn).holds_principals():
         return False
     principal = PrincipalRecord(

@@ -1,4 +1,5 @@
-"""Protected fields: which policy meets which path, what is withheld on output, what a write needs (SEC-26..SEC-31)."""
+"""Protected fields: which policy meets which path, what is withheld on output, what a write needs
+(SEC-26..SEC-31)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import msgspec
 
 from keyload.contract.catalog import SensitiveFieldPolicy
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.models.pointers import Steps, item_number, pointer_of, steps_of
+from keyload.models.pointers import Steps, item_number, pointer_of, steps_of, value_at
 from keyload.models.security.rights import Rights
 
 REPLACE_SENSITIVE = "document.replaceSensitive"
@@ -80,9 +81,14 @@ def redact(policies: Sequence[FieldPolicy], rights: Rights, tree: Any) -> list[s
     A member is left out, an array item becomes null. Inside something withheld nothing more is listed.
     """
     found = {
-        path for policy in policies if not rights.holds(policy.read) for path in _paths(tree, policy.steps, ())
+        path
+        for policy in policies
+        if not rights.holds(policy.read)
+        for path in _paths(tree, policy.steps, ())
     }
-    outermost = [path for path in sorted(found) if not any(path[:length] in found for length in range(len(path)))]
+    outermost = [
+        path for path in sorted(found) if not any(path[:length] in found for length in range(len(path)))
+    ]
     for path in outermost:
         _withhold(tree, path)
     return [pointer_of(path) for path in outermost]
@@ -123,9 +129,8 @@ def _present(tree: Any, steps: Steps) -> bool:
 
 
 def _withhold(tree: Any, path: Steps) -> None:
-    for step in path[:-1]:
-        tree = tree[step] if isinstance(tree, dict) else tree[int(step)]
-    if isinstance(tree, dict):
-        del tree[path[-1]]
+    parent = value_at(tree, path[:-1])
+    if isinstance(parent, dict):
+        del parent[path[-1]]
     else:
-        tree[int(path[-1])] = None
+        parent[int(path[-1])] = None

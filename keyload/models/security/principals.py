@@ -1,4 +1,5 @@
-"""keyload_principals_configure: who exists and what they may do (SEC-10, SEC-11, SEC-13, SEC-14, CON-100, CON-101)."""
+"""keyload_principals_configure: who exists and what they may do (SEC-10, SEC-11, SEC-13, SEC-14, CON-100,
+CON-101)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def require_manager(rights: Rights) -> None:
 
 
 def require_reach(rights: Rights, target: PrincipalRecord) -> None:
-    """`PermissionDenied` when a caller that is no administrator would touch one, or another tenant (SEC-11)."""
+    """`PermissionDenied` when a caller that is no administrator would touch one, or another tenant
+    (SEC-11)."""
     if not rights.administrator and (
         target.cluster_administrator or target.tenant_id != rights.record.tenant_id
     ):
@@ -49,7 +51,8 @@ def _configure(context: CommandContext, request: ConfigurePrincipalRequest) -> P
 
 
 def _check_given(rights: Rights, wanted: PrincipalRecord) -> None:
-    """A caller gives no more than it holds: each grant must lie inside one own grant, so that none adds up."""
+    """A caller gives no more than it holds: each grant must lie inside one own grant, so that none adds
+    up."""
     if rights.administrator:
         return
     for grant in wanted.grants:

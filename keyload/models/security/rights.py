@@ -1,15 +1,15 @@
 """What one principal record allows: capabilities, rows, field grants (SEC-17..SEC-30).
 
-`rights_of` parses a record once; records are immutable and one version of the catalog hands out the same object for
-every call, so the parsed form is found by identity.
+`rights_of` parses a record once; records are immutable and one version of the catalog hands out the same
+object for every call, so the parsed form is found by identity.
 """
 
 from __future__ import annotations
 
 from keyload.codec import instants
+from keyload.contract.capabilities import mask as mask_of
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.security import PrincipalRecord
-from keyload.contract.capabilities import mask as mask_of
 
 ANY = "*"
 _MAX_DECISIONS = 1024
@@ -38,18 +38,22 @@ class Rights:
         self.owner_id = record.owner_id
         self.projects = frozenset(record.projects)
         self.restricted = record.restrict_rows and not record.cluster_administrator
-        self._grants = [(grant.database, grant.resource, mask_of(grant.capabilities)) for grant in record.grants]
+        self._grants = [
+            (grant.database, grant.resource, mask_of(grant.capabilities)) for grant in record.grants
+        ]
         self._field_grants = frozenset(record.field_grants)
         self._every_field = ANY in self._field_grants
         self._expires = None if record.expires_at is None else instants.parse_instant(record.expires_at)
         self._decisions: dict[tuple[str, str, str, int], bool] = {}
 
     def valid_at(self, instant: int) -> bool:
-        """Whether the principal may act at an instant in ticks: neither revoked nor expired (SEC-3, SEC-4)."""
+        """Whether the principal may act at an instant in ticks: neither revoked nor expired (SEC-3,
+        SEC-4)."""
         return not self.record.revoked and (self._expires is None or instant < self._expires)
 
     def granted(self, tenant: str, database: str, resource: str, mask: int) -> bool:
-        """Whether one single stored grant holds all capabilities of `mask`; administrators get no bonus (CON-94)."""
+        """Whether one single stored grant holds all capabilities of `mask`; administrators get no bonus
+        (CON-94)."""
         if tenant != self.record.tenant_id:
             return False
         return any(
@@ -58,7 +62,8 @@ class Rights:
         )
 
     def allows(self, tenant: str, database: str, resource: str, mask: int) -> bool:
-        """Whether the principal may do what needs all capabilities of `mask` on a resource (SEC-18, SEC-21)."""
+        """Whether the principal may do what needs all capabilities of `mask` on a resource (SEC-18,
+        SEC-21)."""
         question = (tenant, database, resource, mask)
         decision = self._decisions.get(question)
         if decision is None:
@@ -91,7 +96,8 @@ class Rights:
         return (owner_id is not None and owner_id == self.owner_id) or project_id in self.projects
 
     def covers(self, database: str, resource: str, mask: int) -> bool:
-        """Whether one own grant covers a whole scope, `*` included: what may be given on to others (SEC-11)."""
+        """Whether one own grant covers a whole scope, `*` included: what may be given on to others
+        (SEC-11)."""
         return any(
             (mask & held) == mask and scope in (ANY, database) and name in (ANY, resource)
             for scope, name, held in self._grants
