@@ -97,6 +97,7 @@ def _work(launch: WorkerLaunch, step: Step, log: Log) -> int:
     worker = Worker(launch, context=context, wal=wal, shards=shards, step=step, log=log, lifeline=LIFELINE)
     worker.run()
     for shard in shards.values():
+        shard.store.sync()
         shard.store.close()
     wal.close()
     mark_clean(directory)
