@@ -52,7 +52,7 @@ class Catalog:
 
     def snapshot(self) -> CatalogDelta:
         """The whole catalog as one delta, for a worker that starts."""
-        rows = [
+        rows: list[tuple[str, tuple[str, ...], bytes | None]] = [
             (table, key, msgspec.msgpack.encode(row))
             for table, content in self._rows.items()
             for key, row in content.items()

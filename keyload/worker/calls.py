@@ -18,9 +18,10 @@ class CommandCall:
     """A command on its way through this worker.
 
     `origin` and `call` say whom to answer. `deadline` is on the worker's monotonic clock, in seconds.
-    `pending` is what the executor gets. `submitted` turns true once the command may have reached a log, here or on another node; from then on a
-    lost answer is an unknown outcome. `held` is what admission charged for it, 0 when it was not charged.
-    `control` is the command's lane, `tenant` the one it is counted under.
+    `pending` is what the executor gets. `submitted` turns true once the command may have reached a log,
+    here or on another node; from then on a lost answer is an unknown outcome. `held` is what admission
+    charged for it, 0 when it was not charged. `control` is the command's lane, `tenant` the one it is
+    counted under.
     """
 
     __slots__ = (

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from keyload.consensus import Entry, Raft, Role
 from keyload.contract.errors import ErrorCode
 from keyload.link.catalog import Catalog
@@ -35,7 +37,7 @@ class Completed(NamedTuple):
     answer: Answer
 
 
-class InFlight(NamedTuple):
+class InFlight(msgspec.Struct, frozen=True):
     """A batch that was proposed at `index` in `term` and is not applied yet."""
 
     index: int
