@@ -23,7 +23,7 @@ from keyload.contract.errors import KeyLoadError
 from keyload.link.launch import WorkerLaunch
 from keyload.link.log import Log
 from keyload.models.outbox import OutboxLimits
-from keyload.storage import Store, Wal, mark_clean, recover_state
+from keyload.storage import Store, Wal, private_directory, recover_state
 from keyload.worker.executor import Executor
 from keyload.worker.loop import Worker
 from keyload.worker.shard import Shard
@@ -84,25 +84,30 @@ def _read_exactly(descriptor: int, count: int) -> bytes:
 
 
 def _work(launch: WorkerLaunch, step: Step, log: Log) -> int:
-    kernels_line = {name: int(form != "reference") for name, form in kernels.active().items()}
-    log.write("kernels_accelerated", **kernels_line)
+    log.write(
+        "kernels_accelerated", **{name: int(form != "reference") for name, form in kernels.active().items()}
+    )
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
+    sys.setswitchinterval(0.0005)
+    worker = build(launch, context=context, step=step, log=log, lifeline=LIFELINE)
+    gc.collect()
+    gc.freeze()
+    worker.run()
+    worker.close()
+    context.term()
+    return 0
+
+
+def build(
+    launch: WorkerLaunch, *, context: zmq.Context[zmq.Socket[bytes]], step: Step, log: Log, lifeline: int
+) -> Worker:
+    """Open the worker's log and shards, replay them, and make the worker that runs them."""
     directory = Path(launch.directory) / f"worker-{launch.worker}"
+    private_directory(directory)
     recover_state(directory)
     wal = Wal(directory / "wal", worker=launch.worker, incarnation=launch.incarnation, step=step)
     shards = {number: _shard(number, launch, wal, directory, step) for number in shard_numbers(launch)}
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
-    sys.setswitchinterval(0.0005)
-    gc.collect()
-    gc.freeze()
-    worker = Worker(launch, context=context, wal=wal, shards=shards, step=step, log=log, lifeline=LIFELINE)
-    worker.run()
-    for shard in shards.values():
-        shard.store.sync()
-        shard.store.close()
-    wal.close()
-    mark_clean(directory)
-    context.term()
-    return 0
+    return Worker(launch, context=context, wal=wal, shards=shards, step=step, log=log, lifeline=lifeline)
 
 
 def shard_numbers(launch: WorkerLaunch) -> list[int]:

@@ -28,8 +28,8 @@ from keyload.link.messages import (
 from keyload.models import context
 from keyload.worker import answers
 from keyload.worker.admission import CommandGate
-from keyload.worker.calls import OWN_FRONT, CommandCall, Missing, ReadCall, refusal
 from keyload.worker.batch import Answer, Pending
+from keyload.worker.calls import OWN_FRONT, CommandCall, Missing, ReadCall, refusal
 from keyload.worker.shard import Completed, Shard
 
 SendFront = Callable[[WorkerToFront], None]

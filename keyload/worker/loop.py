@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import zmq
 
@@ -33,7 +34,7 @@ from keyload.link.messages import (
 )
 from keyload.link.messages import Ready as ShardsReady
 from keyload.link.peers import PeerLinks
-from keyload.storage import Wal
+from keyload.storage import Wal, mark_clean
 from keyload.worker.admission import CommandGate
 from keyload.worker.commands import CommandDesk
 from keyload.worker.feed import CatalogFeed
@@ -46,7 +47,7 @@ from keyload.worker.usage import usage
 MAX_ROUNDS = 4
 """Rounds of log, apply and send in one turn; what is still ready then is done in the next turn at once."""
 
-CLOSING_SECONDS = 2.0
+CLOSING_SECONDS = 1.0
 TICKS_PER_SECOND = 10_000_000
 
 
@@ -119,7 +120,15 @@ class Worker:
             self._turn()
             if closing_at is not None and self._leadership.idle():
                 break
-        self._close()
+        self._say_goodbye()
+
+    def close(self) -> None:
+        """Make all state durable, close every file, and note that the stop was an ordered one."""
+        for shard in self._shards.values():
+            shard.store.sync()
+            shard.store.close()
+        self._wal.close()
+        mark_clean(Path(self._launch.directory) / f"worker-{self._launch.worker}")
 
     def _patience(self) -> int:
         """Milliseconds the next poll may wait: none while consensus has work, else until the next tick."""
@@ -127,7 +136,7 @@ class Worker:
             return 0
         return max(0, int((self._next_tick - time.monotonic()) * 1000) + 1)
 
-    def _close(self) -> None:
+    def _say_goodbye(self) -> None:
         for shard in self._shards.values():
             self._commands.finish_all(shard.drain())
             self._reads.refuse_all(shard.reads.drain())

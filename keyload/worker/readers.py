@@ -15,8 +15,8 @@ from keyload.link.messages import Barrier, Confirmed, Read, Refusal, Reply, Work
 from keyload.models.context import NodeFacts
 from keyload.models.partitions import load_meta
 from keyload.storage import Reader
-from keyload.worker.calls import Missing, ReadCall, refusal
 from keyload.worker.batch import Answer
+from keyload.worker.calls import Missing, ReadCall, refusal
 from keyload.worker.reads import ReadAnswerer
 from keyload.worker.shard import Shard
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterator
 
@@ -12,14 +11,9 @@ import zmq
 from keyload.link.launch import PeerAddress
 from keyload.link.messages import Command, Forward, ForwardReply, PeerToPeer, Raft
 from keyload.link.peers import PeerLinks
+from tests.unit.worker.support import free_port
 
 GUARD = b"guard-of-the-cluster"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Node:
