@@ -71,7 +71,9 @@ class ReadCall(NamedTuple):
 
 _DETAILS = {
     ErrorCode.OWNERSHIP_LOST: "No leader of the data could be reached in time; nothing was submitted.",
-    ErrorCode.UNKNOWN_WRITE_OUTCOME: "The write may have been committed; repeat it unchanged until the answer is definite.",
+    ErrorCode.UNKNOWN_WRITE_OUTCOME: (
+        "The write may have been committed; repeat it unchanged until the answer is definite."
+    ),
     ErrorCode.RECOVERY_REQUIRED: "The data is still being recovered on this node.",
     ErrorCode.RESOURCE_EXHAUSTED: "The node holds as many calls as it may; repeat the call later.",
 }

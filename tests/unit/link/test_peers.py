@@ -63,7 +63,7 @@ def voters() -> tuple[list[PeerAddress], list[str]]:
 def exchange(
     sender: Node, receiver: Node, message: PeerToPeer, until: Callable[[list[tuple[int, PeerToPeer]]], bool]
 ) -> list[tuple[int, PeerToPeer]]:
-    """Send again and again, as consensus does, until the receiver has what is asked for or 5 s have passed."""
+    """Send again and again, as consensus does, until the receiver has it or 5 s have passed."""
     heard: list[tuple[int, PeerToPeer]] = []
     poller = zmq.Poller()
     for item in (*sender.links.sockets, *receiver.links.sockets):

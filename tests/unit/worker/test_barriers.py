@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from keyload.link.messages import Barrier
-from keyload.worker.calls import ReadCall
 from keyload.worker.barriers import MAX_OUTSTANDING, BarrierQueue
+from keyload.worker.calls import ReadCall
 
 
 def read(number: int, deadline: float = 10.0) -> ReadCall:

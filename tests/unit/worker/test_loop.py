@@ -52,9 +52,9 @@ def test_a_document_is_committed_and_read_back_in_every_shard(start: Start) -> N
     worker.wait_ready()
     worker.configure_collection()
     for number in range(12):
-        assert revision_of(worker.commit(put(f"key{number}", "doc", '{"n": %d}' % number))) == 1
+        assert revision_of(worker.commit(put(f"key{number}", "doc", f'{{"n": {number}}}'))) == 1
         read = document(worker.read_document(f"key{number}", "doc"))
-        assert (read["json"], read["revision"]) == ('{"n": %d}' % number, 1)
+        assert (read["json"], read["revision"]) == (f'{{"n": {number}}}', 1)
 
 
 @pytest.mark.covers("CMD-18", "STO-5", "STO-6")
