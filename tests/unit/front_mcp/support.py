@@ -76,7 +76,9 @@ class Reply(msgspec.Struct):
         return self.result["structuredContent"]
 
 
-def message(method: str, params: dict[str, Any] | None = None, *, modern: bool = True, id: Any = 1) -> bytes:
+def message(
+    method: str, params: dict[str, Any] | None = None, *, modern: bool = True, number: Any = 1
+) -> bytes:
     """A JSON-RPC request of either era."""
     params = dict(params or {})
     if modern:
@@ -85,7 +87,7 @@ def message(method: str, params: dict[str, Any] | None = None, *, modern: bool =
             "io.modelcontextprotocol/clientCapabilities": {},
         }
     body: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
-    return json.dumps(body if id is None else {**body, "id": id}).encode()
+    return json.dumps(body if number is None else {**body, "id": number}).encode()
 
 
 def headers_for(body: bytes, *, modern: bool = True) -> dict[str, str]:
