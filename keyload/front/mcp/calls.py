@@ -62,9 +62,9 @@ class ToolCalls:
             tools.register(registry, operation, self._adapter(operation))
 
     async def warm(self) -> None:
-        """Build the index. Raises RuntimeError when it is empty: such a host must not serve (MCP-35)."""
-        if await self._gateway.initialize() != len(self._operations) or not self._operations:
-            raise RuntimeError("the catalog of operations is empty or incomplete")
+        """Build the index. Raises RuntimeError when it is incomplete: such a host must not serve (MCP-35)."""
+        if await self._gateway.initialize() != len(self._operations):
+            raise RuntimeError("the catalog of operations is incomplete")
 
     async def answer(self, exchange: Exchange) -> Answer:
         """Run the meta tool the frame names."""

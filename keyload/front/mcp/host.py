@@ -50,6 +50,8 @@ class McpHost:
     """
 
     def __init__(self, invoke: Invoker, operations: Mapping[str, Operation]) -> None:
+        if not operations:
+            raise ValueError("a host needs operations")
         self._calls = ToolCalls(invoke, operations)
         self._guide = guide.guide(operations)
         self._manager = StreamableHTTPSessionManager(
