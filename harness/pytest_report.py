@@ -1,4 +1,4 @@
-"""The pytest side of a report: collects every case, refuses skipped ones, writes `report.json` (TST-21, TST-25)."""
+"""The pytest side of a report: collects every case, refuses skipped ones, writes it (TST-21, TST-25)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which test covers which requirement: generates docs/requirements.md (TST-4).
 
-Run `python -m harness.requirements` to write the page; a unit test keeps it current. Requirement ids are those
-of docs/spec/*.md and the rules of docs/contract/README.md; tests name them in `pytest.mark.covers`.
+Run `python -m harness.requirements` to write the page; a unit test keeps it current. Requirement ids are
+those of docs/spec/*.md and the rules of docs/contract/README.md; tests name them in `pytest.mark.covers`.
 """
 
 from __future__ import annotations
