@@ -1,0 +1,74 @@
+"""One confirmation of the catalog for all requests that wait (ARCHITECTURE reads, SEC-41, CLU-24).
+
+A request may use a barrier only when it begins after the request arrived. So at most one barrier is in flight, and
+whoever arrives meanwhile waits for the one that is forming behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from keyload.contract.errors import ErrorCode, KeyLoadError
+
+BarrierAnswer = Callable[[int | None], None]
+"""Takes the confirmed catalog version, None when the barrier was not reached."""
+
+_Waiters = deque[tuple[float, "asyncio.Future[int]"]]
+
+
+class SharedBarrier:
+    """`begin(answer)` starts one barrier and later calls `answer` exactly once."""
+
+    def __init__(self, begin: Callable[[BarrierAnswer], None], wait_seconds: float) -> None:
+        self._begin = begin
+        self._wait_seconds = wait_seconds
+        self._in_flight: _Waiters | None = None
+        self._forming: _Waiters = deque()
+        self._scheduled = False
+
+    def wait(self) -> asyncio.Future[int]:
+        """A future of the confirmed catalog version; OwnershipLost when it is not reached in time (CLU-25)."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[int] = loop.create_future()
+        self._forming.append((loop.time() + self._wait_seconds, future))
+        if self._in_flight is None and not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._launch)
+        return future
+
+    def expire(self, now: float) -> None:
+        """End every wait whose time is over."""
+        for waiters in (self._in_flight, self._forming):
+            while waiters and waiters[0][0] <= now:
+                _settle(waiters.popleft()[1], None)
+
+    def _launch(self) -> None:
+        self._scheduled = False
+        if self._in_flight is not None or not self._forming:
+            return
+        self._in_flight, self._forming = self._forming, deque()
+        self._begin(self._finish)
+
+    def _finish(self, result: int | None) -> None:
+        waiters, self._in_flight = self._in_flight or (), None
+        for _, future in waiters:
+            _settle(future, result)
+        if self._forming and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._launch)
+
+
+def lost() -> KeyLoadError:
+    """The failure of a read or barrier that got no answer in time."""
+    return KeyLoadError(ErrorCode.OWNERSHIP_LOST, "The node did not reach its data in time.")
+
+
+def _settle(future: asyncio.Future[int], result: int | None) -> None:
+    if future.done():
+        return
+    if result is None:
+        future.set_exception(lost())
+    else:
+        future.set_result(result)
