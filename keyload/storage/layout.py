@@ -1,0 +1,74 @@
+"""How a shard's LMDB environment is laid out, and what its failures mean to callers.
+
+`meta` holds the format and the applied position, `short` the keys of at most 510 bytes, `long` all others.
+Further databases may stand beside them.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import lmdb
+import msgspec
+
+from keyload.contract.errors import ErrorCode, KeyLoadError
+
+if TYPE_CHECKING:
+    from lmdb import _Database as Database  # pyright: ignore[reportPrivateUsage]
+
+META = b"meta"
+SHORT = b"short"
+LONG = b"long"
+MAXIMUM_DATABASES = 8
+
+FORMAT_KEY = b"format"
+FORMAT = b"keyload state" + struct.pack("<H", 1)
+"""Signature and version of the state (STO-3)."""
+
+_POSITION = struct.Struct("<QQ")
+
+
+class Databases(NamedTuple):
+    """Handles of the named databases."""
+
+    meta: Database
+    short: Database
+    long: Database
+
+
+class Position(msgspec.Struct, frozen=True, order=True):
+    """The last applied entry of a shard's log: its index and its term; zeros before the first."""
+
+    index: int
+    term: int
+
+    def packed(self) -> bytes:
+        """As it stands under `POSITION_KEY`."""
+        return _POSITION.pack(self.index, self.term)
+
+    @classmethod
+    def unpacked(cls, stored: bytes | memoryview | None) -> Self:
+        """Undo `packed`; Corruption when the store does not hold a position."""
+        if stored is None or len(stored) != _POSITION.size:
+            raise KeyLoadError(ErrorCode.CORRUPTION, "The state of a shard has lost its position in the log.")
+        return cls(*_POSITION.unpack(stored))
+
+
+POSITION_KEY = b"applied"
+
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+_DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.CursorFullError)
+_EXHAUSTED = (lmdb.MapFullError, lmdb.ReadersFullError, lmdb.TxnFullError, lmdb.MemoryError)
+
+
+def translate(error: lmdb.Error) -> KeyLoadError:
+    """The contract's name for a failure of LMDB."""
+    if isinstance(error, _EXHAUSTED) or error.code in _FULL_DISK:
+        return KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, "The store has no room left for this step.")
+    if isinstance(error, _DAMAGED):
+        return KeyLoadError(ErrorCode.CORRUPTION, "The state of a shard is damaged.")
+    if isinstance(error, lmdb.VersionMismatchError):
+        return KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, "The state of a shard has an unknown format.")
+    return KeyLoadError(ErrorCode.RECOVERY_REQUIRED, "The state of a shard could not be read or written.")
