@@ -9,7 +9,7 @@ from keyload.contract.errors import ErrorCode
 from keyload.contract.operation import Operation, RequiredGrant
 
 
-class CommandAdmissionLimits(Record):
+class CommandAdmissionLimits(Record, frozen=True, kw_only=True):
     """Limits of the command stage."""
 
     max_commands: Annotated[int, Member(scalar="int32", min=1, meaning="Data commands held at once.")]
@@ -35,7 +35,7 @@ class CommandAdmissionLimits(Record):
     ]
 
 
-class CommandAdmissionSnapshot(Record):
+class CommandAdmissionSnapshot(Record, frozen=True, kw_only=True):
     """What is held now."""
 
     commands: Annotated[int, Member(scalar="int32", min=0, meaning="Data entries.")]
@@ -50,7 +50,7 @@ class CommandAdmissionSnapshot(Record):
     ]
 
 
-class HttpAdmissionLimits(Record):
+class HttpAdmissionLimits(Record, frozen=True, kw_only=True):
     """Limits of the HTTP stage."""
 
     max_requests: Annotated[int, Member(scalar="int32", min=1, meaning="Data requests held at once.")]
@@ -88,7 +88,7 @@ class HttpAdmissionLimits(Record):
     ]
 
 
-class HttpAdmissionStatus(Record):
+class HttpAdmissionStatus(Record, frozen=True, kw_only=True):
     """HTTP stage."""
 
     limits: Annotated[HttpAdmissionLimits, Member(meaning="Limits.")]
@@ -98,7 +98,7 @@ class HttpAdmissionStatus(Record):
     ]
 
 
-class NodeAdmissionStatus(Record):
+class NodeAdmissionStatus(Record, frozen=True, kw_only=True):
     """Admission limits and use."""
 
     limits: Annotated[CommandAdmissionLimits, Member(meaning="Limits of the command stage.")]

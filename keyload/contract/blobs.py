@@ -7,7 +7,7 @@ from typing import Annotated
 from keyload.contract.base import Member, Record
 
 
-class BlobPolicy(Record):
+class BlobPolicy(Record, frozen=True, kw_only=True):
     """Limits of one blob store in one partition."""
 
     max_blob_bytes: Annotated[

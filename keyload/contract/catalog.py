@@ -41,7 +41,7 @@ class RelationalColumnType(Choice):
     UTC_TIMESTAMP = "UtcTimestamp", "Timestamp text with offset zero."
 
 
-class IndexDefinition(Record):
+class IndexDefinition(Record, frozen=True, kw_only=True):
     """One secondary index of a collection."""
 
     name: Annotated[str, Member(format="identifier", meaning="Name, unique inside the resource.")]
@@ -60,7 +60,7 @@ class IndexDefinition(Record):
     )
 
 
-class SensitiveFieldPolicy(Record):
+class SensitiveFieldPolicy(Record, frozen=True, kw_only=True):
     """Names the field grants that protect one path."""
 
     path: Annotated[str, Member(format="policyPointer", meaning="Protected path.")]
@@ -91,7 +91,7 @@ class SensitiveFieldPolicy(Record):
     ] = False
 
 
-class QueuePolicy(Record):
+class QueuePolicy(Record, frozen=True, kw_only=True):
     """Limits of one queue lane."""
 
     max_attempts: Annotated[
@@ -142,7 +142,7 @@ class QueuePolicy(Record):
     ] = 300000
 
 
-class EventRetentionPolicy(Record):
+class EventRetentionPolicy(Record, frozen=True, kw_only=True):
     """Retention of a topic (CON-112, CON-113)."""
 
     max_events: Annotated[int, Member(scalar="int64", min=1, meaning="Most retained events.")] = 100000
@@ -151,7 +151,7 @@ class EventRetentionPolicy(Record):
     ] = 1073741824
 
 
-class RelationalColumn(Record):
+class RelationalColumn(Record, frozen=True, kw_only=True):
     """One column."""
 
     name: Annotated[
@@ -172,7 +172,7 @@ class RelationalColumn(Record):
     ] = False
 
 
-class RelationalSchema(Record):
+class RelationalSchema(Record, frozen=True, kw_only=True):
     """Closed typed rows on top of a document collection."""
 
     primary_key: Annotated[
@@ -190,7 +190,7 @@ class RelationalSchema(Record):
     ]
 
 
-class ResourceDefinition(Record):
+class ResourceDefinition(Record, frozen=True, kw_only=True):
     """A configured resource."""
 
     name: Annotated[str, Member(format="identifier", meaning="Name, unique inside the database.")]
@@ -289,7 +289,7 @@ class ResourceDefinition(Record):
     ] = UNSET
 
 
-class ConfigureResourceRequest(Record):
+class ConfigureResourceRequest(Record, frozen=True, kw_only=True):
     """Creates a resource or replaces its policy."""
 
     tenant_id: Annotated[str, Member(format="identifier", meaning="Tenant of the resource.")]
@@ -309,7 +309,7 @@ class ConfigureResourceRequest(Record):
     ] = UNSET
 
 
-class AdminResourcesRequest(Record):
+class AdminResourcesRequest(Record, frozen=True, kw_only=True):
     """Asks for a page of resources."""
 
     tenant_id: Annotated[str, Member(format="identifier", meaning="Tenant.")]
@@ -318,7 +318,7 @@ class AdminResourcesRequest(Record):
     limit: Annotated[int, Member(scalar="int32", min=1, max=100, meaning="Most resources to return.")] = 50
 
 
-class AdminResourceInfo(Record):
+class AdminResourceInfo(Record, frozen=True, kw_only=True):
     """Metadata of one resource."""
 
     name: Annotated[str, Member(format="identifier", meaning="Name.")]
@@ -329,7 +329,7 @@ class AdminResourceInfo(Record):
     paused: Annotated[bool, Member(meaning="Whether it is paused.")]
 
 
-class AdminResourcesPage(Record):
+class AdminResourcesPage(Record, frozen=True, kw_only=True):
     """A page of resources."""
 
     items: Annotated[tuple[AdminResourceInfo, ...], Member(meaning="Resources in name order.")]

@@ -10,7 +10,7 @@ from keyload.contract.operation import Operation, RequiredGrant
 from keyload.contract.shared import DurabilityProfile
 
 
-class NodeStatus(Record):
+class NodeStatus(Record, frozen=True, kw_only=True):
     """State of the node that answered."""
 
     node_id: Annotated[str, Member(format="identifier", meaning="Node id.")]

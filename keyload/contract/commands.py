@@ -11,7 +11,7 @@ from keyload.contract.operation import Operation, RequiredGrant
 from keyload.contract.shared import CommitReceipt, PartitionRef
 
 
-class CommandRequest(Record):
+class CommandRequest(Record, frozen=True, kw_only=True):
     """One atomic command."""
 
     command_id: Annotated[str, Member(scalar="guid", not_empty=True, meaning="Write identity.")]

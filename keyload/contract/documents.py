@@ -18,7 +18,7 @@ class PatchKind(Choice):
     REMOVE = "Remove", "Drops a member."
 
 
-class FieldPatch(Record):
+class FieldPatch(Record, frozen=True, kw_only=True):
     """One step of patchDocument."""
 
     path: Annotated[
@@ -48,13 +48,13 @@ class FieldPatch(Record):
     ] = None
 
 
-class GetDocumentRequest(Record):
+class GetDocumentRequest(Record, frozen=True, kw_only=True):
     """Asks for one document."""
 
     reference: Annotated[EntityRef, Member(meaning="Document to read.")]
 
 
-class DocumentResult(Record):
+class DocumentResult(Record, frozen=True, kw_only=True):
     """One document as the caller may see it."""
 
     reference: Annotated[EntityRef, Member(meaning="Identity of the document.")]
@@ -79,7 +79,7 @@ class DocumentResult(Record):
     ]
 
 
-class PutDocument(MutationRecord, tag="putDocument", kw_only=True):
+class PutDocument(MutationRecord, frozen=True, kw_only=True, tag="putDocument"):
     """Creates or replaces a document."""
 
     collection: Annotated[str, Member(format="identifier", meaning="Collection.")]
@@ -111,7 +111,7 @@ class PutDocument(MutationRecord, tag="putDocument", kw_only=True):
     ] = False
 
 
-class PatchDocument(MutationRecord, tag="patchDocument", kw_only=True):
+class PatchDocument(MutationRecord, frozen=True, kw_only=True, tag="patchDocument"):
     """Changes single fields of a live document."""
 
     collection: Annotated[str, Member(format="identifier", meaning="Collection.")]
@@ -127,7 +127,7 @@ class PatchDocument(MutationRecord, tag="patchDocument", kw_only=True):
     ]
 
 
-class DeleteDocument(MutationRecord, tag="deleteDocument", kw_only=True):
+class DeleteDocument(MutationRecord, frozen=True, kw_only=True, tag="deleteDocument"):
     """Turns a live document into a tombstone."""
 
     collection: Annotated[str, Member(format="identifier", meaning="Collection.")]

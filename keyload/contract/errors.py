@@ -154,7 +154,7 @@ UNSTORED: frozenset[ErrorCode] = frozenset(
 _RETRY_MEMBER = {"no": "never", "refresh": "never", "later": "later", "sameIdentity": "sameId"}
 
 
-class Problem(Record):
+class Problem(Record, frozen=True, kw_only=True):
     """Safe error value: the body of every HTTP failure and the error member of every tool failure."""
 
     type: Annotated[str, Member(meaning='The text "urn:keyload:error:" followed by the error code.')]

@@ -9,7 +9,7 @@ from keyload.contract.errors import Problem
 from keyload.contract.features import FEATURES
 
 
-class GatewayToolMatch(Record):
+class GatewayToolMatch(Record, frozen=True, kw_only=True):
     """One operation found by the gateway."""
 
     tool_id: Annotated[str, Member(format="identifier", meaning="Operation name for gateway_tool_invoke.")]
@@ -26,14 +26,14 @@ class GatewayToolMatch(Record):
     ]
 
 
-class GatewaySearchArguments(Record):
+class GatewaySearchArguments(Record, frozen=True, kw_only=True):
     """Arguments of gateway_tools_search."""
 
     query: Annotated[str, Member(format="gatewayQuery", meaning="Task in the caller's own words.")]
     max_results: Annotated[int, Member(scalar="int32", min=1, max=4, meaning="Most matches.")] = 3
 
 
-class GatewaySearchResult(Record):
+class GatewaySearchResult(Record, frozen=True, kw_only=True):
     """Result of gateway_tools_search."""
 
     matches: Annotated[
@@ -42,7 +42,7 @@ class GatewaySearchResult(Record):
     ]
 
 
-class GatewayRouteArguments(Record):
+class GatewayRouteArguments(Record, frozen=True, kw_only=True):
     """Arguments of gateway_tools_route."""
 
     query: Annotated[str, Member(format="gatewayQuery", meaning="Task in the caller's own words.")]
@@ -53,7 +53,7 @@ class GatewayRouteArguments(Record):
     prefer_read_only: Annotated[bool, Member(meaning="True ranks reading operations first.")] = False
 
 
-class GatewayRouteCategory(Record):
+class GatewayRouteCategory(Record, frozen=True, kw_only=True):
     """One category with its operations."""
 
     feature: Annotated[str, Member(one_of=FEATURES, meaning="Feature name.")]
@@ -63,7 +63,7 @@ class GatewayRouteCategory(Record):
     ]
 
 
-class GatewayRouteResult(Record):
+class GatewayRouteResult(Record, frozen=True, kw_only=True):
     """Result of gateway_tools_route."""
 
     categories: Annotated[
@@ -72,7 +72,7 @@ class GatewayRouteResult(Record):
     ]
 
 
-class GatewayInvokeArguments(Record):
+class GatewayInvokeArguments(Record, frozen=True, kw_only=True):
     """Arguments of gateway_tool_invoke."""
 
     tool_id: Annotated[str, Member(format="identifier", meaning="Exact operation name.")]
@@ -82,7 +82,7 @@ class GatewayInvokeArguments(Record):
     ] = {}  # noqa: RUF012 - msgspec copies an empty default
 
 
-class ToolSuccess(Record):
+class ToolSuccess(Record, frozen=True, kw_only=True):
     """Structured content of a successful tool call."""
 
     result: Annotated[Any, Member(scalar="json", meaning="Canonical result of the operation.")]
@@ -95,7 +95,7 @@ class ToolSuccess(Record):
     ]
 
 
-class ToolFailure(Record):
+class ToolFailure(Record, frozen=True, kw_only=True):
     """Structured content of a failed tool call."""
 
     error: Annotated[Problem, Member(meaning="The error.")]

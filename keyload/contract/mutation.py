@@ -11,7 +11,7 @@ from keyload.contract.base import Member, Record
 from keyload.contract.operation import RequiredGrant
 
 
-class MutationRecord(Record, tag_field="kind"):
+class MutationRecord(Record, frozen=True, kw_only=True, tag_field="kind"):
     """Base of the mutations of a batch: written with `kind` first, then `resource` (CON-15, CON-16).
 
     `resource` repeats the attribute named by `resource_attribute`; left empty it is filled with it.

@@ -9,7 +9,7 @@ from keyload.contract.errors import ErrorCode
 from keyload.contract.operation import Operation, RequiredGrant
 
 
-class ScopeGrant(Record):
+class ScopeGrant(Record, frozen=True, kw_only=True):
     """Capabilities over one scope."""
 
     database: Annotated[
@@ -20,7 +20,7 @@ class ScopeGrant(Record):
     capabilities: Annotated[str, Member(scalar="flags", meaning="Capabilities granted.")]
 
 
-class PrincipalRecord(Record):
+class PrincipalRecord(Record, frozen=True, kw_only=True):
     """A principal with its rights."""
 
     id: Annotated[str, Member(format="identifier", meaning="Principal id.")]
@@ -75,13 +75,13 @@ class PrincipalRecord(Record):
     ] = 1
 
 
-class ConfigurePrincipalRequest(Record):
+class ConfigurePrincipalRequest(Record, frozen=True, kw_only=True):
     """Creates or replaces a principal."""
 
     principal: Annotated[PrincipalRecord, Member(meaning="Complete wanted record.")]
 
 
-class ApiKeyRecord(Record):
+class ApiKeyRecord(Record, frozen=True, kw_only=True):
     """Stored form of an API key; the key text itself is never sent or stored."""
 
     id: Annotated[
@@ -100,7 +100,7 @@ class ApiKeyRecord(Record):
     revoked: Annotated[bool, Member(meaning="True makes the key Unauthenticated.")] = False
 
 
-class ConfigureApiKeyRequest(Record):
+class ConfigureApiKeyRequest(Record, frozen=True, kw_only=True):
     """Stores, replaces or revokes an API key."""
 
     api_key: Annotated[ApiKeyRecord, Member(meaning="Complete wanted record.")]

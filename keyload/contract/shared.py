@@ -20,7 +20,7 @@ class DurabilityProfile(Choice):
     QUORUM_DURABLE = "QuorumDurable", "Survives a power loss on a majority of voters; a cluster reaches it."
 
 
-class PartitionRef(Record):
+class PartitionRef(Record, frozen=True, kw_only=True):
     """Full identity of one atomic partition, the scope inside which a command is all-or-nothing."""
 
     tenant_id: Annotated[str, Member(format="identifier", meaning="Tenant that owns the data.")]
@@ -54,7 +54,7 @@ class PartitionRef(Record):
     ] = None
 
 
-class EntityRef(Record):
+class EntityRef(Record, frozen=True, kw_only=True):
     """Identity of one document, also used as a graph vertex."""
 
     partition: Annotated[PartitionRef, Member(meaning="Partition of the document.")]
@@ -62,7 +62,7 @@ class EntityRef(Record):
     id: Annotated[str, Member(format="identifier", meaning="Document id.")]
 
 
-class RowAccess(Record):
+class RowAccess(Record, frozen=True, kw_only=True):
     """Ownership of a row, used by row rules."""
 
     owner_id: Annotated[
@@ -73,7 +73,7 @@ class RowAccess(Record):
     ] = None
 
 
-class CommitToken(Record):
+class CommitToken(Record, frozen=True, kw_only=True):
     """Position of one commit."""
 
     incarnation: Annotated[str, Member(scalar="guid", meaning="Store incarnation that made the commit.")]
@@ -92,7 +92,7 @@ class CommitToken(Record):
     ownership_epoch: Annotated[int, Member(scalar="int64", min=1, meaning="Ownership epoch at the commit.")]
 
 
-class MutationReceipt(Record):
+class MutationReceipt(Record, frozen=True, kw_only=True):
     """Effect of one mutation or of one delivery action."""
 
     kind: Annotated[str, Member(meaning="Mutation kind, or Ack, Nack or Renew for a delivery action.")]
@@ -110,7 +110,7 @@ class MutationReceipt(Record):
     ]
 
 
-class CommitReceipt(Record):
+class CommitReceipt(Record, frozen=True, kw_only=True):
     """Stored outcome of a command; the same identity with the same content gets the same receipt again."""
 
     command_id: Annotated[
