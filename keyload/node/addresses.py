@@ -39,7 +39,11 @@ def read_address(text: str) -> Address:
 def read_origin(text: str) -> Origin:
     """`https://host[:port]` or `http://host[:port]`, nothing else; raises ValueError (CLU-2)."""
     parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname or text != f"{parts.scheme}://{parts.netloc}":
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or text != f"{parts.scheme}://{parts.netloc}"
+    ):
         raise ValueError("expected an origin such as https://host:port without path, query or fragment")
     if parts.username is not None or parts.password is not None:
         raise ValueError("expected an origin without a user part")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import combinations
 from uuid import UUID
 
@@ -80,7 +80,13 @@ def is_admin_key(key: str) -> bool:
     """`root.` + at least 32 characters that can travel in a header (SEC-1, SEC-6)."""
     identifier, dot, secret = key.partition(".")
     visible = all("!" <= character <= "~" for character in key)
-    return identifier == "root" and dot == "." and len(secret) >= MIN_ADMIN_SECRET and visible and len(key) <= MAX_KEY_BYTES
+    return (
+        identifier == "root"
+        and dot == "."
+        and len(secret) >= MIN_ADMIN_SECRET
+        and visible
+        and len(key) <= MAX_KEY_BYTES
+    )
 
 
 def _endpoint(name: str, text: str, settings: NodeSettings) -> Iterator[str]:
@@ -123,10 +129,13 @@ def _admission(settings: NodeSettings) -> Iterator[str]:
     if http.reserved_control_bytes >= http.max_reserved_bytes:
         yield "Setting admission.http.reservedControlBytes: must be below admission.http.maxReservedBytes."
     if command.reserved_control_commands >= command.max_commands:
-        yield "Setting admission.command.reservedControlCommands: must be below admission.command.maxCommands."
+        yield (
+            "Setting admission.command.reservedControlCommands: must be below admission.command.maxCommands."
+        )
     if command.reserved_control_bytes >= command.max_retained_bytes:
         yield (
-            "Setting admission.command.reservedControlBytes: must be below admission.command.maxRetainedBytes."
+            "Setting admission.command.reservedControlBytes: must be below "
+            "admission.command.maxRetainedBytes."
         )
 
 
@@ -152,14 +161,15 @@ def _peers(settings: NodeSettings) -> Iterator[str]:
 
 
 def _distinct(settings: NodeSettings) -> Iterator[str]:
-    for name, value in _PEER_MEMBERS:
-        values = [value(peer) for peer in settings.peers]
+    members = ((peer.id, peer.public_endpoint, peer.peer_address, peer.public_key) for peer in settings.peers)
+    names = ("id", "publicEndpoint", "peerAddress", "publicKey")
+    for name, values in zip(names, zip(*members, strict=True), strict=True):
         if len(set(values)) != len(values):
             yield f"Setting peers: {name} must differ between all voters."
     addresses = [_address("peers.peerAddress", peer.peer_address) for peer in settings.peers]
     for one, other in combinations(addresses, 2):
         if one.host == other.host and abs(one.port - other.port) < settings.workers:
-            yield "Setting peers: peerAddress ports of one host must be at least as far apart as there are workers."
+            yield "Setting peers: peerAddress ports of one host must be as far apart as there are workers."
 
 
 def _own_entry(settings: NodeSettings) -> Iterator[str]:
@@ -176,14 +186,6 @@ def _own_entry(settings: NodeSettings) -> Iterator[str]:
         yield "Setting peerSecretKey: expected a CURVE key of 40 Z85 characters."
     elif zmq.curve_public(secret.encode()) != own.public_key.encode():
         yield "Setting peerSecretKey: does not belong to the publicKey of the node's own entry in peers."
-
-
-_PEER_MEMBERS: tuple[tuple[str, Callable[..., str]], ...] = (
-    ("id", lambda peer: peer.id),
-    ("publicEndpoint", lambda peer: peer.public_endpoint),
-    ("peerAddress", lambda peer: peer.peer_address),
-    ("publicKey", lambda peer: peer.public_key),
-)
 
 
 def _is_curve_key(text: str) -> bool:

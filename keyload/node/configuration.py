@@ -106,13 +106,15 @@ def _read_secret(setting: str, path: Any) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise SettingsError(f"Setting {setting}: {error.strerror}.") from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             raise SettingsError(f"Setting {setting}: expected a regular file.")
         if mode & 0o077:
             raise SettingsError(f"Setting {setting}: others may read the file; make it private (chmod 600).")
-        content = file.read(MAX_SECRET_BYTES + 1)
+        content = os.read(descriptor, MAX_SECRET_BYTES + 1)
+    finally:
+        os.close(descriptor)
     if len(content) > MAX_SECRET_BYTES:
         raise SettingsError(f"Setting {setting}: the file is larger than {MAX_SECRET_BYTES} bytes.")
     try:
@@ -136,22 +138,34 @@ def _override(tree: Tree, environment: Mapping[str, str]) -> None:
 
 def _place(given: Tree, variable: str, text: str) -> None:
     names = [part.lower() for part in variable.removeprefix(PREFIX).split("__")]
-    group: type[msgspec.Struct] = NodeSettings
+    if len(names) == 1 and names[0].endswith("_file") and names[0].removesuffix("_file") in SECRETS:
+        given[_camel(names[0])] = text
+        return
+    wanted: Any = NodeSettings
     target = given
-    for depth, name in enumerate(names):
-        if depth == 0 and len(names) == 1 and name.removesuffix("_file") in SECRETS:
-            target[_camel(name)] = text
-            return
-        field = next((field for field in msgspec.structs.fields(group) if field.name == name), None)
-        nested = field is not None and isinstance(field.type, type) and issubclass(field.type, msgspec.Struct)
-        last = depth == len(names) - 1
-        if field is None or nested == last:
-            raise SettingsError(f"Environment variable {variable}: there is no such setting.")
-        if last:
-            target[field.encode_name] = _typed(variable, field.type, text)
-        else:
-            target = target.setdefault(field.encode_name, {})
-            group = field.type
+    for name in names[:-1]:
+        wanted, outer_name = _member(wanted, name, variable)
+        target = target.setdefault(outer_name, {})
+    wanted, outer_name = _member(wanted, names[-1], variable)
+    if _is_group(wanted):
+        raise _unknown(variable)
+    target[outer_name] = _typed(variable, wanted, text)
+
+
+def _member(group: Any, name: str, variable: str) -> tuple[Any, str]:
+    """Type and outer name of a member of a group of settings."""
+    for field in msgspec.structs.fields(group) if _is_group(group) else ():
+        if field.name == name:
+            return field.type, field.encode_name
+    raise _unknown(variable)
+
+
+def _is_group(wanted: Any) -> bool:
+    return isinstance(wanted, type) and issubclass(wanted, msgspec.Struct)
+
+
+def _unknown(variable: str) -> SettingsError:
+    return SettingsError(f"Environment variable {variable}: there is no such setting.")
 
 
 def _typed(variable: str, wanted: Any, text: str) -> Any:
@@ -160,7 +174,9 @@ def _typed(variable: str, wanted: Any, text: str) -> Any:
             return msgspec.json.decode(text)
         value = msgspec.convert(text, wanted, strict=False)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise SettingsError(f"Environment variable {variable}: {_message(str(error)).split(': ', 1)[1]}") from None
+        raise SettingsError(
+            f"Environment variable {variable}: {_message(str(error)).split(': ', 1)[1]}"
+        ) from None
     return value
 
 

@@ -1,7 +1,7 @@
 """The settings of one node: their names, defaults and single bounds (CLI-8, CLI-9).
 
-Names on the outside are camelCase and nest as the attributes here. `keyload.node.configuration` reads them from a
-file and the environment and checks what concerns several of them.
+Names on the outside are camelCase and nest as the attributes here. `keyload.node.configuration` reads them
+from a file and the environment, `keyload.node.checks` knows what concerns several of them.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ class Outcomes(_Group, frozen=True):
 class NodeSettings(_Group, frozen=True):
     """Everything `keyload serve` needs to know.
 
-    `listen` is the `host:port` the front binds when it differs from that of `public_endpoint`, as behind a proxy
-    that ends TLS. `shards` None means three for each worker.
+    `listen` is the `host:port` the front binds when it differs from that of `public_endpoint`, as behind a
+    proxy that ends TLS. `shards` None means three for each worker.
     """
 
     data_directory: Text
