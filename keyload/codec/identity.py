@@ -55,4 +55,6 @@ def data_shard(partition_id: str, shards: int) -> int:
     partitions that the new one wins move.
     """
     seed = partition_id.encode("ascii")
-    return max(range(1, shards + 1), key=lambda shard: hashlib.sha256(seed + shard.to_bytes(4, "big")).digest())
+    return max(
+        range(1, shards + 1), key=lambda shard: hashlib.sha256(seed + shard.to_bytes(4, "big")).digest()
+    )

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from itertools import accumulate
 from typing import Any, NoReturn
 
 from keyload.codec import kernels
@@ -151,9 +153,12 @@ _SCAN_LONG = make_scanner(_decimal, _decimal, _FAST)
 
 # --- shape and surrogates -----------------------------------------------------------------------------------------
 
-_VALUES = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)|[^][{}:,"\s]++', re.DOTALL)
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)'
+_STRINGS = re.compile(_STRING, re.DOTALL)
+_VALUES = re.compile(_STRING + rb'|[^][{}:,"\s]++', re.DOTALL)
 _SPACES = b" \t\n\r\v\f"
-_ONE_BRACKET = bytes.maketrans(b"{}", b"[]")
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # as signed bytes: one level in, one level out
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 def check_shape(data: bytes, max_depth: int, max_tokens: int | None = None) -> None:
@@ -161,34 +166,14 @@ def check_shape(data: bytes, max_depth: int, max_tokens: int | None = None) -> N
 
     Costs next to nothing for a text that has no more brackets, or bytes, than levels or tokens are allowed.
     """
-    deep = data.count(b"[") + data.count(b"{") > max_depth
-    long = max_tokens is not None and len(data) > max_tokens
-    if not deep and not long:
-        return
-    marks = _VALUES.sub(b"v", data).translate(_ONE_BRACKET, _SPACES)
-    if max_tokens is not None and len(marks) > max_tokens:
-        raise invalid("The text has too many values.", f"at most {max_tokens} values, names and marks")
-    if deep and _deeper(marks.translate(None, b"v:,"), max_depth):
-        raise invalid("The text is nested too deep.", f"at most {max_depth} levels of arrays and objects")
-
-
-def _deeper(brackets: bytes, max_depth: int) -> bool:
-    """Whether a string of [ and ] is nested deeper than `max_depth`.
-
-    Each round takes away the innermost pairs, so balanced brackets are gone after as many rounds as they are deep.
-    """
-    for _ in range(max_depth):
-        if not brackets:
-            return False
-        brackets = brackets.replace(b"[]", b"")
-    if not brackets:
-        return False
-    depth = 0
-    for bracket in brackets:  # too deep or not balanced; the scanner tells what is wrong with the latter
-        depth += 1 if bracket == 0x5B else -1
-        if depth > max_depth:
-            return True
-    return depth == 0
+    if max_tokens is not None and len(data) > max_tokens:
+        tokens = len(_VALUES.sub(b"v", data).translate(None, _SPACES))
+        if tokens > max_tokens:
+            raise invalid("The text has too many values.", f"at most {max_tokens} values, names and marks")
+    if data.count(b"[") + data.count(b"{") > max_depth:
+        brackets = _STRINGS.sub(b"", data).translate(_STEPS, _NOT_BRACKETS)
+        if max(accumulate(array("b", brackets)), default=0) > max_depth:
+            raise invalid("The text is nested too deep.", f"at most {max_depth} levels of arrays and objects")
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

@@ -85,7 +85,7 @@ class GatewayInvokeArguments(Record, frozen=True, kw_only=True):
 class ToolSuccess(Record, frozen=True, kw_only=True):
     """Structured content of a successful tool call."""
 
-    result: Annotated[Any, Member(scalar="json", meaning="Canonical result of the operation.")]
+    result: Annotated[Any | None, Member(scalar="json", meaning="Canonical result of the operation.")]
     request_id: Annotated[
         str | None,
         Member(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -14,7 +15,8 @@ from keyload.contract.operation import RequiredGrant
 class MutationRecord(Record, frozen=True, kw_only=True, tag_field="kind"):
     """Base of the mutations of a batch: written with `kind` first, then `resource` (CON-15, CON-16).
 
-    `resource` repeats the attribute named by `resource_attribute`; left empty it is filled with it.
+    `resource` repeats the attribute that `resource_attribute` leads to (dots for steps); left empty it is filled
+    with it.
     """
 
     resource_attribute: ClassVar[str] = "collection"
@@ -30,7 +32,7 @@ class MutationRecord(Record, frozen=True, kw_only=True, tag_field="kind"):
     def __post_init__(self) -> None:
         """Give `resource` its value; a decoder refuses another one before."""
         if not self.resource:
-            force_setattr(self, "resource", getattr(self, self.resource_attribute))
+            force_setattr(self, "resource", attrgetter(self.resource_attribute)(self))
 
 
 class ReceiptRule(msgspec.Struct, frozen=True, kw_only=True):

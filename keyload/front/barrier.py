@@ -1,7 +1,7 @@
 """One confirmation of the catalog for all requests that wait (ARCHITECTURE reads, SEC-41, CLU-24).
 
-A request may use a barrier only when it begins after the request arrived. So at most one barrier is in flight, and
-whoever arrives meanwhile waits for the one that is forming behind it.
+A request may use a barrier only when it begins after the request arrived. So at most one barrier is in
+flight, and whoever arrives meanwhile waits for the one that is forming behind it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class SharedBarrier:
         self._scheduled = False
 
     def wait(self) -> asyncio.Future[int]:
-        """A future of the confirmed catalog version; OwnershipLost when it is not reached in time (CLU-25)."""
+        """A future of the confirmed catalog version; OwnershipLost when it is not reached in time (CLU-25).
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[int] = loop.create_future()
         self._forming.append((loop.time() + self._wait_seconds, future))

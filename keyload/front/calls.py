@@ -43,9 +43,9 @@ class Frame(msgspec.Struct, frozen=True):
     """One MCP message after the preflight (MCP-7), not yet seen by the SDK.
 
     `body` is the message exactly as received. `tool` is the name in a `tools/call`; `tool_id` the target
-    that `gateway_tool_invoke` names, when it is a text; `operation` the catalog entry of that target, None when
-    there is none: such a frame belongs to the control lane (ADM-4). `arguments` is the strictly parsed tree of
-    the tool's arguments, None when there are none.
+    that `gateway_tool_invoke` names, when it is a text; `operation` the catalog entry of that target, None
+    when there is none: such a frame belongs to the control lane (ADM-4). `arguments` is the strictly parsed
+    tree of the tool's arguments, None when there are none.
     """
 
     body: bytes

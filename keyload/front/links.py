@@ -1,8 +1,8 @@
 """One worker's socket, seen from the front.
 
-The front binds, the worker connects (both DEALER). The socket's file descriptor is edge-triggered and says only that
-its state may have changed, so it is drained until empty, and looked at again after each send. What one turn of
-the loop sends leaves in one frame.
+The front binds, the worker connects (both DEALER). The socket's file descriptor is edge-triggered and says
+only that its state may have changed, so it is drained until empty, and looked at again after each send. What
+one turn of the loop sends leaves in one frame.
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
 """The log: JSON lines on standard error with closed categories (SEC-40, CLI-13).
 
-A line holds an instant, a level, a category of this module and numbers or names of the program itself: never a
-payload, key, token, path, header, exception text or caller.
+A line holds an instant, a level, a category of this module and numbers or names of the program itself: never
+a payload, key, token, path, header, exception text or caller.
 """
 
 from __future__ import annotations
 
 import sys
-import threading
 import traceback
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import PurePath
 from types import TracebackType
-from typing import TextIO
 
 import msgspec
 
@@ -36,30 +34,21 @@ class Category(StrEnum):
     BARRIER_LOST = "barrier-lost"
 
 
-_lock = threading.Lock()
+_PROCESS = "front"
 _encoder = msgspec.json.Encoder()
 
 
-def event(category: Category, *, stream: TextIO | None = None, **members: int | str | bool) -> None:
+def event(category: Category, **members: int | str) -> None:
     """Write one line; `members` are counts, numbers and closed names only."""
-    _write("info", category, members, stream)
-
-
-def failure(category: Category, error: BaseException, *, stream: TextIO | None = None) -> None:
-    """Write one line about an unexpected exception: its class and the place, never its text (HTTP-17)."""
-    members: dict[str, int | str | bool] = {"kind": type(error).__name__, "at": _place(error.__traceback__)}
-    _write("error", category, members, stream)
-
-
-def _write(
-    level: str, category: Category, members: dict[str, int | str | bool], stream: TextIO | None
-) -> None:
     instant = datetime.now(UTC).isoformat(timespec="milliseconds")
-    line = _encoder.encode({"at": instant, "level": level, "category": category, "members": members})
-    out = stream or sys.stderr
-    with _lock:
-        out.write(line.decode() + "\n")
-        out.flush()
+    line = _encoder.encode({"at": instant, "process": _PROCESS, "category": category, **members})
+    sys.stderr.write(line.decode() + "\n")
+    sys.stderr.flush()
+
+
+def failure(category: Category, error: BaseException) -> None:
+    """Write one line about an unexpected exception: its class and the place, never its text (HTTP-17)."""
+    event(category, kind=type(error).__name__, place=_place(error.__traceback__))
 
 
 def _place(trace: TracebackType | None) -> str:

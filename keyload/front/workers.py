@@ -1,7 +1,7 @@
 """The front's side of its workers: calls, shared barriers, the catalog feed and evidence between workers.
 
-The node is a star: workers never speak to each other, so what one needs of another passes through here. A call is an
-entry in a dictionary and a future, never a task.
+The node is a star: workers never speak to each other, so what one needs of another passes through here. A
+call is an entry in a dictionary and a future, never a task.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class _Call:
 class WorkerHub:
     """All workers of a node. `workers` is their number, `call_ms` the time of a read or barrier.
 
-    A write ends after twice that time, as UnknownWriteOutcome. `on_fault` hears of a worker that stops itself.
+    A write ends after twice that time, as UnknownWriteOutcome. `on_fault` hears of a worker that stops
+    itself.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class WorkerHub:
         self._barrier = SharedBarrier(self._begin_barrier, self._call_seconds)
         self._sweeper: asyncio.TimerHandle | None = None
 
-    # -- lifecycle ---------------------------------------------------------------------------------------------
+    # -- lifecycle -------------------------------------------------------------------------------------------
 
     def attach(self, worker: int, endpoint: str) -> None:
         """Bind `endpoint` (a new `ipc://` address for each start of a worker) and take the worker in."""
@@ -98,7 +99,9 @@ class WorkerHub:
         log.event(log.Category.WORKER_ATTACHED, worker=worker)
 
     def detach(self, worker: int) -> None:
-        """The worker is gone: its writes end as UnknownWriteOutcome, its reads and barriers as OwnershipLost."""
+        """The worker is gone: its writes end as UnknownWriteOutcome, its reads and barriers as
+        OwnershipLost.
+        """
         link = self._links.pop(worker, None)
         if link is None:
             return
@@ -128,7 +131,7 @@ class WorkerHub:
         """Unanswered calls, those whose caller has left included."""
         return len(self._reads) + len(self._commands)
 
-    # -- calls -------------------------------------------------------------------------------------------------
+    # -- calls -----------------------------------------------------------------------------------------------
 
     def command(
         self,
@@ -143,7 +146,8 @@ class WorkerHub:
         payload: bytes,
         control: bool,
     ) -> asyncio.Future[Answer]:
-        """Submit a write. Raises ResourceExhausted or OwnershipLost at once when it could not be submitted."""
+        """Submit a write. Raises ResourceExhausted or OwnershipLost at once when it could not be submitted.
+        """
         link = self._link(shard % self.workers)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         call = self._register(self._commands, link, 2 * self._call_seconds, partial(_settle, future))
@@ -228,7 +232,7 @@ class WorkerHub:
         self._barrier.expire(now)
         self._sweeper = loop.call_later(self._call_seconds / 20, self._sweep)
 
-    # -- what workers say --------------------------------------------------------------------------------------
+    # -- what workers say ------------------------------------------------------------------------------------
 
     def _receive(self, link: WorkerLink, message: WorkerToFront) -> None:
         if isinstance(message, Reply | Refusal | Confirmed):
@@ -270,7 +274,8 @@ class WorkerHub:
                 other.send(delta, size)
 
     def _relay_evidence(self, asker: WorkerLink, message: Evidence) -> None:
-        """Run a worker's read where its shard lives and give the answer back under the worker's own number."""
+        """Run a worker's read where its shard lives and give the answer back under the worker's own number.
+        """
         answer = partial(_return_evidence, asker, message.call)
         read = message.read
         try:

@@ -1,0 +1,94 @@
+"""One function per operation: its typed arguments become a `Call`. Both shells are built from these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from keyload.client.core import Call, identity, read, write
+from keyload.contract.admin import ADMIN_ADMISSION, ADMIN_DISPATCH, NodeAdmissionStatus
+from keyload.contract.catalog import (
+    ADMIN_RESOURCES_LIST,
+    RESOURCES_CONFIGURE,
+    AdminResourcesPage,
+    AdminResourcesRequest,
+    ConfigureResourceRequest,
+    ResourceDefinition,
+)
+from keyload.contract.cluster import ADMIN_STATUS, NodeStatus
+from keyload.contract.commands import DOCUMENTS_COMMIT, CommandRequest
+from keyload.contract.documents import DOCUMENTS_GET, DocumentResult, GetDocumentRequest
+from keyload.contract.mutations import Mutation
+from keyload.contract.security import (
+    CREDENTIALS_CONFIGURE,
+    PRINCIPALS_CONFIGURE,
+    ApiKeyRecord,
+    ConfigureApiKeyRequest,
+    ConfigurePrincipalRequest,
+    PrincipalRecord,
+)
+from keyload.contract.shared import CommitReceipt, EntityRef, PartitionRef
+
+
+def documents_get(reference: EntityRef) -> Call[DocumentResult | None]:
+    request = GetDocumentRequest(reference=reference)
+    return read(DOCUMENTS_GET, request, DocumentResult | None)
+
+
+def documents_commit(
+    partition: PartitionRef, mutations: Sequence[Mutation], ownership_epoch: int, command_id: str | None
+) -> Call[CommitReceipt]:
+    request = CommandRequest(
+        command_id=identity(command_id),
+        partition=partition,
+        mutations=tuple(mutations),
+        ownership_epoch=ownership_epoch,
+    )
+    return write(DOCUMENTS_COMMIT, request, request.command_id, CommitReceipt)
+
+
+def resources_configure(
+    tenant_id: str,
+    database_id: str,
+    definition: ResourceDefinition,
+    expected_schema_version: int | None,
+    command_id: str | None,
+) -> Call[ResourceDefinition]:
+    request = ConfigureResourceRequest(
+        tenant_id=tenant_id,
+        database_id=database_id,
+        definition=definition,
+        expected_schema_version=expected_schema_version,
+    )
+    return write(RESOURCES_CONFIGURE, request, identity(command_id), ResourceDefinition)
+
+
+def principals_configure(principal: PrincipalRecord, command_id: str | None) -> Call[PrincipalRecord]:
+    request = ConfigurePrincipalRequest(principal=principal)
+    return write(PRINCIPALS_CONFIGURE, request, identity(command_id), PrincipalRecord)
+
+
+def credentials_configure(api_key: ApiKeyRecord, command_id: str | None) -> Call[bool]:
+    request = ConfigureApiKeyRequest(api_key=api_key)
+    return write(CREDENTIALS_CONFIGURE, request, identity(command_id), bool)
+
+
+def admin_dispatch(paused: bool, command_id: str | None) -> Call[bool]:
+    query = f"?{ADMIN_DISPATCH.http_query}={'true' if paused else 'false'}"
+    return write(ADMIN_DISPATCH, paused, identity(command_id), bool, query)
+
+
+def admin_status() -> Call[NodeStatus]:
+    return read(ADMIN_STATUS, None, NodeStatus)
+
+
+def admin_admission() -> Call[NodeAdmissionStatus]:
+    return read(ADMIN_ADMISSION, None, NodeAdmissionStatus)
+
+
+def admin_resources_list(
+    tenant_id: str, database_id: str, after_name: str | None, limit: int
+) -> Call[AdminResourcesPage]:
+    request = AdminResourcesRequest(
+        tenant_id=tenant_id, database_id=database_id, after_name=after_name, limit=limit
+    )
+    return read(ADMIN_RESOURCES_LIST, request, AdminResourcesPage)

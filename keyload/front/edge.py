@@ -1,0 +1,157 @@
+"""The one layer in front of everything (ARCHITECTURE 7).
+
+In order: reservation, credential, body, for MCP frames the preflight and the lane of their target, dispatch,
+and release after the last byte is sent. Handlers behind it never check any of this again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from keyload.contract.errors import KeyLoadError
+from keyload.contract.operations import OPERATIONS
+from keyload.front import log, responses, routes
+from keyload.front.admission import HttpGate, Ingress, Lease
+from keyload.front.auth import Authenticator
+from keyload.front.barrier import lost
+from keyload.front.calls import RequestContext
+from keyload.front.exchange import Disconnected, Exchange, Receive, Scope, Send, Timeouts
+from keyload.front.mcp import preflight, replies
+from keyload.front.responses import Response
+
+MCP_PATH = "/mcp"
+CONTEXT = "keyload"
+"""Member of an ASGI scope that holds the `RequestContext` of an admitted MCP request."""
+
+_METHOD_NOT_ALLOWED = Response(405, ((b"allow", b"POST"),), b"")
+
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class Edge:
+    """The ASGI application of a node. `mcp` serves admitted MCP requests, `other` everything that is
+    neither.
+    """
+
+    def __init__(
+        self,
+        gate: HttpGate,
+        authenticator: Authenticator,
+        router: routes.Router,
+        mcp: Asgi,
+        other: Asgi,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self._gate = gate
+        self._authenticator = authenticator
+        self._router = router
+        self._mcp = mcp
+        self._other = other
+        self._timeouts = timeouts or Timeouts()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection scope."""
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] == "http":
+            path = routes.normal_path(scope["path"])
+            if path.startswith(routes.PREFIX) or path == routes.PREFIX[:-1]:
+                await self._serve_operation(path, Exchange(scope, receive, send, self._timeouts))
+                return
+            if path == MCP_PATH:
+                await self._serve_mcp(Exchange(scope, receive, send, self._timeouts))
+                return
+        await self._other(scope, receive, send)
+
+    async def _serve_operation(self, path: str, exchange: Exchange) -> None:
+        lease: Lease | None = None
+        try:
+            try:
+                operation = routes.find(path)
+                admission_class = routes.admission_class(path, operation)
+                lease = self._gate.reserve(admission_class, exchange.declared_length())
+                scope = exchange.scope
+                caller = await self._authenticator.verify(scope["headers"])
+                self._gate.verify(lease, caller.principal)
+                body = await exchange.read(self._gate.body_cap(admission_class))
+                response = await self._router.serve(
+                    operation, scope["method"], scope["query_string"], scope["headers"], caller, body
+                )
+            except KeyLoadError as error:
+                response = responses.failure(error)
+            except Disconnected:
+                return
+            except Exception as error:
+                log.failure(log.Category.REQUEST_FAILED, error)
+                response = responses.failure(lost())
+            await exchange.write(response)
+        finally:
+            if lease is not None:
+                self._gate.release(lease)
+        await exchange.finish()
+
+    async def _serve_mcp(self, exchange: Exchange) -> None:
+        hold = _McpHold(self._gate)
+        try:
+            try:
+                context = await self._admit_frame(exchange, hold)
+                if context is not None:
+                    exchange.scope[CONTEXT] = context
+                    await self._mcp(exchange.scope, exchange.receive, exchange.send)
+                    return
+                response = _METHOD_NOT_ALLOWED
+            except KeyLoadError as error:
+                response = _rpc_failure(error)
+            except Disconnected:
+                return
+            except Exception as error:
+                log.failure(log.Category.REQUEST_FAILED, error)
+                if exchange.started:
+                    return
+                response = _rpc_failure(lost())
+            await exchange.write(response)
+        finally:
+            hold.release()
+        await exchange.finish()
+
+    async def _admit_frame(self, exchange: Exchange, hold: _McpHold) -> RequestContext | None:
+        """Ingress, credential, body, preflight, then the lane of the target (ADM-28, ADM-29); None for a
+        method other than POST.
+        """
+        gate, scope = self._gate, exchange.scope
+        ingress = hold.ingress = gate.enter(exchange.declared_length())
+        caller = await self._authenticator.verify(scope["headers"])
+        if scope["method"] != "POST":
+            return None
+        body = await exchange.read(gate.limits.max_body_bytes, lambda size: gate.grow(ingress, size))
+        frame = preflight.inspect(body, OPERATIONS)
+        admission_class = "control" if frame.operation is None else frame.operation.admission_class
+        hold.lease = gate.reserve(admission_class, len(body), mcp=True)
+        gate.verify(hold.lease, caller.principal)
+        gate.leave(ingress)
+        return RequestContext(caller, frame)
+
+
+class _McpHold:
+    """What an MCP request holds of the gate."""
+
+    __slots__ = ("_gate", "ingress", "lease")
+
+    def __init__(self, gate: HttpGate) -> None:
+        self._gate = gate
+        self.ingress: Ingress | None = None
+        self.lease: Lease | None = None
+
+    def release(self) -> None:
+        if self.ingress is not None:
+            self._gate.leave(self.ingress)
+        if self.lease is not None:
+            self._gate.release(self.lease)
+
+
+def _rpc_failure(error: KeyLoadError) -> Response:
+    _, body = replies.early_error(error)
+    return responses.rpc_failure(error, body)

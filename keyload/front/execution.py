@@ -1,0 +1,172 @@
+"""The one path on which a decoded call is executed, for HTTP and MCP alike (MCP-5, MCP-26)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+
+from keyload.codec.fingerprint import fingerprint
+from keyload.codec.identity import atomic_partition_id, data_shard, partition_key
+from keyload.contract.admin import (
+    ADMIN_ADMISSION,
+    CommandAdmissionLimits,
+    CommandAdmissionSnapshot,
+    NodeAdmissionStatus,
+)
+from keyload.contract.cluster import ADMIN_STATUS, NodeStatus
+from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
+from keyload.contract.limits import whole
+from keyload.contract.operation import Operation
+from keyload.contract.operations import partition_of
+from keyload.front import log
+from keyload.front.admission import HttpGate
+from keyload.front.barrier import lost
+from keyload.front.calls import Caller, Outcome
+from keyload.front.workers import Answer, WorkerHub, unknown_outcome
+from keyload.link.launch import CommandLimits
+from keyload.link.messages import PartitionKey, Refusal
+
+SYSTEM_SHARD = 0
+MAX_REPLY_BYTES = whole("http.maxDataReplyBytes")
+
+_problems = msgspec.msgpack.Decoder(Problem)
+_statuses = msgspec.json.Decoder(NodeStatus)
+
+
+class _WorkerUsage(msgspec.Struct, frozen=True, rename="camel"):
+    """What the front takes from a worker's counters."""
+
+    commands: int
+    retained_bytes: int
+    control_commands: int
+    control_retained_bytes: int
+    tenants: list[str]
+    principals: list[str]
+
+
+_usages = msgspec.json.Decoder(_WorkerUsage)
+
+
+class Execution:
+    """Sends calls to the shards of their partitions. `shards` is the number of data shards."""
+
+    def __init__(
+        self,
+        hub: WorkerHub,
+        shards: int,
+        gate: HttpGate,
+        ready: Callable[[], bool],
+        limits: CommandLimits | None = None,
+    ) -> None:
+        self._hub = hub
+        self._shards = shards
+        self._gate = gate
+        self._ready = ready
+        self._limits = limits or CommandLimits()
+        self._answered_here: dict[str, Callable[[Caller], Awaitable[bytes]]] = {
+            ADMIN_ADMISSION.name: self._admission,
+            ADMIN_STATUS.name: self._status,
+        }
+
+    async def execute(
+        self, caller: Caller, operation: Operation, command_id: str | None, request: Any
+    ) -> Outcome:
+        """Run one call (`keyload.front.calls.Invoker`); every failure is the outcome's problem."""
+        request_id = str(uuid4())
+        try:
+            here = self._answered_here.get(operation.name)
+            if here is not None:
+                payload = await here(caller)
+            elif command_id is not None:
+                payload = await self._command(caller, operation, command_id, request)
+            else:
+                payload = await self._read(caller, operation, request)
+        except KeyLoadError as error:
+            return Outcome(request_id, problem=error.problem)
+        except Exception as error:
+            log.failure(log.Category.REQUEST_FAILED, error)
+            return Outcome(request_id, problem=lost().problem)
+        return Outcome(request_id, payload=payload)
+
+    async def _command(self, caller: Caller, operation: Operation, command_id: str, request: Any) -> bytes:
+        shard, partition = self._place(operation, request)
+        submitted = self._hub.command(
+            shard=shard,
+            operation=operation.name,
+            principal=caller.principal.id,
+            catalog_version=caller.catalog_version,
+            command_id=UUID(command_id).bytes,
+            fingerprint=fingerprint(operation, partition, request),
+            partition=partition,
+            payload=msgspec.msgpack.encode(request),
+            control=operation.admission_class == "control",
+        )
+        try:
+            return _payload(await submitted)
+        except KeyLoadError:
+            raise
+        except Exception as error:
+            log.failure(log.Category.REQUEST_FAILED, error)
+            raise unknown_outcome() from None
+
+    async def _read(self, caller: Caller, operation: Operation, request: Any) -> bytes:
+        shard, partition = self._place(operation, request)
+        payload = _payload(
+            await self._hub.read(
+                shard=shard,
+                operation=operation.name,
+                principal=caller.principal.id,
+                catalog_version=caller.catalog_version,
+                partition=partition,
+                payload=msgspec.msgpack.encode(request),
+            )
+        )
+        if len(payload) > MAX_REPLY_BYTES:
+            raise KeyLoadError(
+                ErrorCode.BUDGET_EXCEEDED, f"The reply is larger than {MAX_REPLY_BYTES} bytes."
+            )
+        return payload
+
+    def _place(self, operation: Operation, request: Any) -> tuple[int, PartitionKey | None]:
+        """The shard of a call and the four texts of its partition, None for the global scope (CMD-15)."""
+        reference = partition_of(operation, request)
+        if reference is None:
+            return SYSTEM_SHARD, None
+        key = partition_key(reference)
+        return data_shard(atomic_partition_id(*key), self._shards), key
+
+    async def _status(self, caller: Caller) -> bytes:
+        """The system shard's worker knows everything but this process and its readiness (CLU-29)."""
+        status = _statuses.decode(await self._read(caller, ADMIN_STATUS, None))
+        return msgspec.json.encode(
+            msgspec.structs.replace(status, process_id=os.getpid(), routing_ready=self._ready())
+        )
+
+    async def _admission(self, caller: Caller) -> bytes:
+        """Counters of both gates, summed over the workers (ADM-31); they live here, not in a shard."""
+        if not caller.principal.cluster_administrator:
+            raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may read this.")
+        usages = [
+            _usages.decode(_payload(await self._hub.usage(worker))) for worker in range(self._hub.workers)
+        ]
+        usage = CommandAdmissionSnapshot(
+            commands=sum(usage.commands for usage in usages),
+            retained_bytes=sum(usage.retained_bytes for usage in usages),
+            control_commands=sum(usage.control_commands for usage in usages),
+            control_retained_bytes=sum(usage.control_retained_bytes for usage in usages),
+            active_tenant_scopes=len({name for usage in usages for name in usage.tenants}),
+            active_principal_scopes=len({name for usage in usages for name in usage.principals}),
+        )
+        limits = msgspec.convert(self._limits, CommandAdmissionLimits, from_attributes=True)
+        return msgspec.json.encode(NodeAdmissionStatus(limits=limits, usage=usage, http=self._gate.status()))
+
+
+def _payload(answer: Answer) -> bytes:
+    """The result of an answer; a refusal is raised as the failure it carries."""
+    if isinstance(answer, Refusal):
+        raise KeyLoadError.from_problem(_problems.decode(answer.payload))
+    return answer.payload

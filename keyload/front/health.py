@@ -1,0 +1,60 @@
+"""Whether the node can serve (CLU-27).
+
+A barrier of the system shard every two seconds shows that the node still reaches a majority, also when
+nobody calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from keyload.contract.errors import KeyLoadError
+from keyload.front import log
+from keyload.front.workers import WorkerHub
+
+BARRIER_SECONDS = 2.0
+FRESH_SECONDS = 10.0
+
+
+class Readiness:
+    """Ready is: all shards replayed, the discovery index warm, a barrier within the last 10 s, not stopping.
+    """
+
+    def __init__(
+        self,
+        hub: WorkerHub,
+        warm: Callable[[], bool],
+        *,
+        barrier_seconds: float = BARRIER_SECONDS,
+        fresh_seconds: float = FRESH_SECONDS,
+    ) -> None:
+        self._hub = hub
+        self._warm = warm
+        self._barrier_seconds = barrier_seconds
+        self._fresh_seconds = fresh_seconds
+        self._stopping = False
+
+    def ready(self) -> bool:
+        """Whether the node takes part in routing now."""
+        confirmed = self._hub.last_confirmed
+        if self._stopping or confirmed is None or not self._hub.replayed or not self._warm():
+            return False
+        return asyncio.get_running_loop().time() - confirmed <= self._fresh_seconds
+
+    def stop(self) -> None:
+        """Readiness is off from now on (CLU-30)."""
+        self._stopping = True
+
+    async def watch(self) -> None:
+        """Ask for a barrier again and again, until cancelled."""
+        lost = False
+        while True:
+            try:
+                await self._hub.confirm()
+                lost = False
+            except KeyLoadError:
+                if not lost:
+                    log.event(log.Category.BARRIER_LOST)
+                lost = True
+            await asyncio.sleep(self._barrier_seconds)

@@ -1,0 +1,144 @@
+"""Tool calls: decoding, searching, routing, and the invocation of an operation through the gateway.
+
+The gateway runs a local adapter per operation that holds neither principal nor arguments: it reads both
+from the request being answered, whose target the edge has admitted (MCP-4, MCP-25).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, cast
+
+from keyload.codec.decoding import decode_arguments
+from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.operations import Operation
+from keyload.front.calls import Invoker, RequestContext
+from keyload.front.mcp import tools
+from keyload.front.mcp.preflight import INVOKE
+from keyload.front.mcp.replies import Answer, Placeholder, failure, success
+from keyload.gateway import GatewayOptions, ToolFunction, ToolNotFound, create_gateway
+
+MAX_OPERATIONS = 256
+MAX_METADATA_BYTES = 4 * 1024 * 1024
+MAX_QUERY_CHARS = 2048
+
+_log = logging.getLogger("keyload.front.mcp")
+
+
+class Exchange:
+    """One request and its answer, in that request's own scope."""
+
+    def __init__(self, context: RequestContext) -> None:
+        self.context = context
+        self.placeholder = Placeholder()
+        self.answer: Answer | None = None
+
+    @property
+    def in_data_lane(self) -> bool:
+        """Whether the frame was admitted as its target's data call (ADM-4, CON-177)."""
+        operation = self.context.frame.operation
+        return operation is not None and operation.admission_class != "control"
+
+
+_current: ContextVar[Exchange] = ContextVar("keyload_mcp_exchange")
+
+
+class ToolCalls:
+    """Answers calls of the three meta tools; a failure is an answer too."""
+
+    def __init__(self, invoke: Invoker, operations: Mapping[str, Operation]) -> None:
+        self._invoke = invoke
+        self._operations = operations
+        self._gateway, registry = create_gateway(
+            GatewayOptions(
+                max_tools=MAX_OPERATIONS,
+                max_metadata_bytes=MAX_METADATA_BYTES,
+                max_search_chars=MAX_QUERY_CHARS,
+            )
+        )
+        for operation in operations.values():
+            tools.register(registry, operation, self._adapter(operation))
+
+    async def warm(self) -> None:
+        """Build the index. Raises RuntimeError when it is empty: such a host must not serve (MCP-35)."""
+        if await self._gateway.initialize() != len(self._operations) or not self._operations:
+            raise RuntimeError("the catalog of operations is empty or incomplete")
+
+    async def answer(self, exchange: Exchange) -> Answer:
+        """Run the meta tool the frame names."""
+        token = _current.set(exchange)
+        try:
+            match exchange.context.frame.tool:
+                case tools.SEARCH:
+                    return await self._search(exchange)
+                case tools.ROUTE:
+                    return await self._route(exchange)
+                case _:
+                    return await self._run(exchange)
+        except KeyLoadError as error:
+            return failure(error.problem)
+        except Exception:
+            _log.error("method=tools/call stage=answer error=unexpected")
+            return failure(_unexpected(exchange.context.frame.operation).problem)
+        finally:
+            _current.reset(token)
+
+    async def _search(self, exchange: Exchange) -> Answer:
+        arguments = tools.search_arguments(exchange.context.frame.arguments)
+        matches = await self._gateway.search(arguments.query, arguments.max_results)
+        return success(tools.search_result(matches), None, tools.found(len(matches)))
+
+    async def _route(self, exchange: Exchange) -> Answer:
+        arguments = tools.route_arguments(exchange.context.frame.arguments)
+        categories = await self._gateway.route(
+            arguments.query,
+            arguments.max_categories,
+            arguments.max_tools_per_category,
+            arguments.prefer_read_only,
+        )
+        count = sum(len(category.matches) for category in categories)
+        return success(tools.route_result(categories), None, tools.found(count))
+
+    async def _run(self, exchange: Exchange) -> Answer:
+        tool_id = tools.invoke_target(exchange.context.frame.arguments)
+        try:
+            invocation = await self._gateway.invoke(f"{tools.SOURCE}:{tool_id}", {})
+        except ToolNotFound:
+            raise KeyLoadError(
+                ErrorCode.NOT_FOUND, "There is no operation with this toolId.", path="/toolId"
+            ) from None
+        if isinstance(invocation.output, Answer):
+            return invocation.output
+        if isinstance(invocation.error, KeyLoadError):
+            raise invocation.error
+        _log.error("method=tools/call stage=invoke error=unexpected")
+        raise _unexpected(exchange.context.frame.operation)
+
+    def _adapter(self, operation: Operation) -> ToolFunction:
+        """The local tool of one operation; it runs only as the admitted target (MCP-24, MCP-25)."""
+
+        async def adapter(_: Mapping[str, Any]) -> Answer:
+            context = _current.get().context
+            if context.frame.tool != INVOKE or context.frame.operation is not operation:
+                raise KeyLoadError(ErrorCode.OWNERSHIP_LOST, "The call and its admitted target differ.")
+            envelope = cast("dict[str, Any]", context.frame.arguments).get("arguments", {})
+            command_id, request = decode_arguments(operation, envelope)
+            outcome = await self._invoke(context.caller, operation, command_id, request)
+            if outcome.problem is not None:
+                return failure(outcome.problem, outcome.request_id)
+            if outcome.payload is None:
+                raise RuntimeError("an outcome has a payload or a problem")
+            return success(outcome.payload, outcome.request_id, f"{operation.title}: done.")
+
+        return adapter
+
+
+def _unexpected(operation: Operation | None) -> KeyLoadError:
+    """The fixed text of a failure nobody foresaw (HTTP-17)."""
+    if operation is not None and operation.kind != "read":
+        return KeyLoadError(
+            ErrorCode.UNKNOWN_WRITE_OUTCOME, "The outcome of the write is unknown; repeat it."
+        )
+    return KeyLoadError(ErrorCode.OWNERSHIP_LOST, "The call failed inside the node.")
