@@ -11,7 +11,7 @@ import inspect
 from functools import cache
 from typing import Any, cast
 
-from msgspec import NODEFAULT, to_builtins
+from msgspec import NODEFAULT, json
 
 from keyload.codec.declarations import Declared, members, scalar_name, tag
 from keyload.contract import capabilities
@@ -125,7 +125,7 @@ class _Builder:
                 schema = _or_null(schema)
         schema = {**schema, "description": member.mark.meaning}
         if not self.output and _has_default(member):
-            schema["default"] = to_builtins(member.default)
+            schema["default"] = json.decode(json.encode(member.default))
         return schema
 
     def contained(self, member: Declared) -> Schema:

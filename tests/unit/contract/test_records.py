@@ -1,4 +1,4 @@
-"""What records do by themselves: the tag and the resource of mutations, where a request says who and where."""
+"""What records do by themselves: tag and resource of mutations, identity and scope of requests."""
 
 from __future__ import annotations
 
