@@ -36,18 +36,22 @@ _PLAIN_MIN, _PLAIN_MAX = -6, NUMBER_MAX_DIGITS - 1  # scientific exponents that 
 def exact_number(value: str | int | Decimal) -> int | Decimal:
     """The normal form of a number. Validation when it breaks the bounds of CON-23."""
     try:
-        number = _EXACT.create_decimal(value)
+        number = _EXACT.create_decimal(value).normalize(_EXACT)
     except decimal.DecimalException as error:
-        raise KeyLoadError(
-            ErrorCode.VALIDATION,
-            "A number has too many digits or an exponent out of range.",
-            expected="at most 34 significant digits and an exponent from -6144 to 6144",
-        ) from error
-    if not number:
-        return 0
-    number = number.normalize(_EXACT)
-    whole = cast(int, number.as_tuple().exponent) >= 0 and number.adjusted() <= _PLAIN_MAX
+        raise _inexact() from error
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int):
+        raise _inexact()
+    whole = exponent >= 0 and number.adjusted() <= _PLAIN_MAX
     return int(number) if whole else number
+
+
+def _inexact() -> KeyLoadError:
+    return KeyLoadError(
+        ErrorCode.VALIDATION,
+        "A number has too many digits or an exponent out of range.",
+        expected="at most 34 significant digits and an exponent from -6144 to 6144",
+    )
 
 
 def _exact_whole(text: str) -> int | Decimal:

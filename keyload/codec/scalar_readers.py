@@ -105,7 +105,7 @@ def _bounds(mark: Member) -> str:
 def _float(value: int | Decimal) -> float:
     try:
         return float(value)
-    except OverflowError:
+    except (OverflowError, ValueError):  # an int beyond the range, a signalling NaN
         return math.inf
 
 

@@ -1,7 +1,8 @@
 """JSON Schema (draft 2020-12) of requests, results and tool envelopes, derived from the declarations.
 
 Record types and enums stand once under `$defs`. Input schemas accept what decoding accepts in shape; what a
-schema cannot say (byte bounds, rules across members) stands in the descriptions.
+schema cannot say (byte bounds, rules across members) stands in the descriptions. Schemas are made once: write
+them out, do not change them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import inspect
 from functools import cache
 from typing import Any, cast
 
-from msgspec import NODEFAULT, to_builtins
+from msgspec import NODEFAULT, json
 
 from keyload.codec.declarations import Declared, members, scalar_name, tag
 from keyload.contract import capabilities
@@ -39,12 +40,18 @@ def input_schema(operation: Operation) -> Schema:
 
 @cache
 def output_schema(operation: Operation) -> Schema:
-    """Schema of the structured content of a tool call, success and failure (CON-41, CON-42)."""
+    """Schema of the structured content of a call of the operation (CON-41, CON-42)."""
+    return tool_output_schema(operation.result, operation.result_is_array, operation.result_nullable)
+
+
+@cache
+def tool_output_schema(kind: Any, array: bool = False, nullable: bool = False) -> Schema:
+    """Schema of the structured content of a tool call whose result is `kind`: success or failure."""
     builder = _Builder(output=True)
-    result = builder.kind(operation.result)
-    if operation.result_is_array:
+    result = builder.kind(kind)
+    if array:
         result = {"type": "array", "items": result}
-    if operation.result_nullable:
+    if nullable:
         result = _or_null(result)
     success = builder.record(ToolSuccess)
     described = {**result, "description": success["properties"]["result"]["description"]}
@@ -53,9 +60,9 @@ def output_schema(operation: Operation) -> Schema:
 
 
 @cache
-def request_schema(kind: type[Record]) -> Schema:
-    """Schema of a record type as input."""
-    builder = _Builder(output=False)
+def request_schema(kind: type[Record], strict_integers: bool = False) -> Schema:
+    """Schema of a record type as input; `strict_integers` allows no integers written as text."""
+    builder = _Builder(output=False, quoted=not strict_integers)
     return builder.document(builder.record(kind))
 
 
@@ -69,8 +76,9 @@ def result_schema(kind: type[Record]) -> Schema:
 class _Builder:
     """Collects the definitions that one schema document refers to."""
 
-    def __init__(self, *, output: bool) -> None:
+    def __init__(self, *, output: bool, quoted: bool = True) -> None:
         self.output = output
+        self.quoted = quoted and not output
         self.definitions: dict[str, Schema] = {}
 
     def document(self, schema: Schema) -> Schema:
@@ -117,7 +125,7 @@ class _Builder:
                 schema = _or_null(schema)
         schema = {**schema, "description": member.mark.meaning}
         if not self.output and _has_default(member):
-            schema["default"] = to_builtins(member.default)
+            schema["default"] = json.decode(json.encode(member.default))
         return schema
 
     def contained(self, member: Declared) -> Schema:
@@ -159,7 +167,7 @@ class _Builder:
             return {**schema, **bounds}
         number, quoted = schema["anyOf"]
         number = {**number, **bounds}
-        return number if self.output else {"anyOf": [number, quoted]}
+        return {"anyOf": [number, quoted]} if self.quoted else number
 
 
 _NAMES = "|".join([capabilities.ALL, capabilities.NONE, *(flag.name for flag in capabilities.CAPABILITIES)])

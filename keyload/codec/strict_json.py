@@ -57,7 +57,8 @@ def scan(text: str, scanner: Scan, long_scanner: Scan) -> Any:
     try:
         return _scan_whole(text, scanner)
     except json.JSONDecodeError as error:
-        raise _not_json(text, error.pos) from error
+        in_string = error.msg.startswith(("Invalid", "Unterminated"))
+        raise _not_json(text, _string_fault(text) if in_string else error.pos) from error
     except ValueError:
         return scan(text, long_scanner, long_scanner)
     except RecursionError as error:
@@ -83,6 +84,14 @@ def _skip_space(text: str, start: int) -> int:
     match = _SPACE.match(text, start)
     assert match is not None
     return match.end()
+
+
+_GOOD_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+("?)')
+
+
+def _string_fault(text: str) -> int:
+    """Where the first string that is wrong goes wrong; the scanners in C and Python say this differently."""
+    return next((match.end() for match in _GOOD_STRING.finditer(text) if not match[1]), len(text))
 
 
 def _not_json(text: str, place: int) -> KeyLoadError:

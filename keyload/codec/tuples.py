@@ -148,7 +148,8 @@ def fast_pack(parts: Iterable[Any]) -> bytes:
     for part in parts:
         kind = part.__class__
         if kind is str and part.isascii() and "\x00" not in part:
-            packed.append(b"\x48%b\x00" % part.encode("ascii"))
+            content: bytes = part.encode("ascii")
+            packed.append(b"\x48%b\x00" % content)
         elif kind is int and 0 <= part < 1024:
             packed.append(_SMALL_INTS[part])
         else:
