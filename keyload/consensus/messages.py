@@ -36,7 +36,7 @@ class MessageKind(IntEnum):
     HEARTBEAT = 6
     """`commit` is what the receiver may commit, `context` the read round."""
     HEARTBEAT_REPLY = 7
-    """`context` is the read round of the heartbeat."""
+    """`context` is the read round of the heartbeat, `index` the sender's last entry."""
     READ_INDEX = 8
     """A follower's reads up to its group `context` ask for a barrier."""
     READ_INDEX_REPLY = 9

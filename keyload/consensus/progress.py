@@ -88,15 +88,19 @@ class Progress:
         is nothing to try at once: a stale answer, or a follower that needs a snapshot.
         """
         if self.replicating:
-            if index <= self.match:
-                return False
-            self._change(False)
+            self.probe()
             return True
         if index != self.next - 1 or self.needs_snapshot:
             return False
+        if index <= self.match:
+            self.match = 0  # it lost what it had; claiming less is always safe
         self.next = max(min(index, agreed + 1), self.match + 1)
         self.probe_sent = False
         return True
+
+    def probe(self) -> None:
+        """What was sent ahead did not fit: looks again for the place where the logs agree."""
+        self._change(False)
 
     def heartbeat_due(self) -> None:
         """A heartbeat interval has passed: notes whether the follower took anything in it."""
@@ -117,7 +121,7 @@ class Progress:
     def skip_to(self, first_index: int) -> None:
         """The entries before `first_index` are gone: only a snapshot can bring them (CLU-15)."""
         self.needs_snapshot = True
-        self._change(False)
+        self.probe()
         self.next = first_index
 
     def _change(self, replicating: bool) -> None:

@@ -102,7 +102,10 @@ class Replication(Core):
         progress = self._progress.get(message.sender)
         if progress is None or message.context > self._rounds.number:
             return
-        if progress.heartbeat_answered() and progress.match < self.log.last and not progress.paused:
+        if message.index < progress.match and progress.replicating:
+            progress.probe()
+        behind = progress.match < self.log.last or not progress.replicating
+        if progress.heartbeat_answered() and behind and not progress.paused:
             self._send_append(message.sender, progress)
         if message.context > progress.round:
             progress.round = message.context
@@ -146,7 +149,7 @@ class Replication(Core):
     def _on_heartbeat(self, message: Message) -> None:
         self._hear_leader(message.sender)
         self._learn_commit(message.commit)
-        self._reply(_HEARTBEAT_REPLY, message.sender, context=message.context)
+        self._reply(_HEARTBEAT_REPLY, message.sender, index=self.log.last, context=message.context)
 
     # --- reads
 

@@ -1,0 +1,5 @@
+"""Runs `harness.simulator.main`."""
+
+from harness.simulator.main import run
+
+raise SystemExit(run())

@@ -1,0 +1,247 @@
+"""A whole cluster in one process and in virtual time."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from harness.simulator.checker import Checker, Violation
+from harness.simulator.network import Network
+from harness.simulator.node import Node
+from harness.simulator.options import Options, draw
+from keyload.consensus import ConsensusError, Message, Raft, decode_messages, encode_messages
+
+RECOVERY_MS = 20_000
+"""After the last fault a cluster must serve again within ten upper election timeouts (CLU-4, CLU-10)."""
+
+STORY_LINES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run found. `violation` None means that every promise held."""
+
+    seed: int
+    steps: int
+    options: Options
+    violation: str | None
+    counts: Counter[str] = field(default_factory=Counter)
+    story: tuple[str, ...] = ()
+    """The last faults and elections before the violation."""
+
+    @property
+    def replay(self) -> str:
+        """The command line that repeats this run."""
+        return f"python -m harness.simulator --seed {self.seed} --steps {self.steps}"
+
+
+class Simulation:
+    """Events in the order of virtual time; every choice comes from one seed."""
+
+    def __init__(self, seed: int, raft_class: type[Raft] = Raft, options: Options | None = None) -> None:
+        self.rng = Random(seed)
+        self.options = options or draw(self.rng)
+        self.now = 0
+        self.checker = Checker()
+        self.counts: Counter[str] = Counter()
+        self.story: deque[str] = deque(maxlen=STORY_LINES)
+        self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
+        self._order = 0
+        self._faulty = True
+        self._proposals = 0
+        self._contexts = 0
+        self.network = Network(self.options, self.rng)
+        self.nodes = {
+            number: Node(number, self.options, seed, raft_class, self.checker, self._send)
+            for number in range(1, self.options.nodes + 1)
+        }
+        for number in self.nodes:
+            self._plan_tick(number)
+        self._plan(self._pause(self.options.client_ms), self._client)
+        self._plan(self._pause(self.options.fault_ms), self._fault)
+
+    # --- time
+
+    def _plan(self, delay: int, action: Callable[..., None], *arguments: object) -> None:
+        self._order += 1
+        heapq.heappush(self._events, (self.now + delay, self._order, action, arguments))
+
+    def _pause(self, mean: int) -> int:
+        return 1 + int(self.rng.expovariate(1 / mean))
+
+    def step(self) -> None:
+        """The next event."""
+        self.now, _, action, arguments = heapq.heappop(self._events)
+        action(*arguments)
+
+    def run(self, steps: int) -> None:
+        """`steps` events with faults, then calm until the cluster has recovered; raises Violation."""
+        for _ in range(steps):
+            self.step()
+        self._calm_down()
+        self._recover()
+
+    # --- nodes and network
+
+    def _plan_tick(self, number: int) -> None:
+        drift = self.options.tick_drift
+        factor = 1 + self.rng.uniform(-drift, drift) if self._faulty else 1
+        self._plan(max(1, round(self.options.tick_ms * factor)), self._tick, number)
+
+    def _tick(self, number: int) -> None:
+        self._plan_tick(number)
+        self.nodes[number].tick()
+        self._turn(self.nodes[number])
+
+    def _send(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            for arrival in self.network.arrivals(self.now, message):
+                self._plan(arrival - self.now, self._arrive, message)
+
+    def _arrive(self, message: Message) -> None:
+        if self.options.encoded:
+            (message,) = decode_messages(encode_messages([message]))
+        node = self.nodes[message.to]
+        node.receive(message)
+        self._turn(node)
+
+    def _turn(self, node: Node) -> None:
+        """Takes turns until the node has nothing to do or waits for its disk."""
+        while node.begin_turn():
+            if node.must_sync and self.options.sync_ms_max:
+                delay = self.rng.randint(1, self.options.sync_ms_max if self._faulty else 1)
+                self._plan(delay, self._synced, node.number, node.life)
+                return
+            node.end_turn()
+
+    def _synced(self, number: int, life: int) -> None:
+        node = self.nodes[number]
+        if node.life != life or not node.up:
+            return
+        if node.paused:
+            self._plan(self.options.tick_ms, self._synced, number, life)
+            return
+        node.end_turn()
+        self._turn(node)
+
+    # --- clients
+
+    def _client(self) -> None:
+        self._plan(self._pause(self.options.client_ms), self._client)
+        node = self.rng.choice(list(self.nodes.values()))
+        if self.rng.random() < 0.4:
+            self._read(node)
+        else:
+            leaders = [each for each in self.nodes.values() if each.leads]
+            self._propose(self.rng.choice(leaders) if leaders else node)
+
+    def _propose(self, node: Node) -> None:
+        self._proposals += 1
+        padding = b"." * self.rng.randint(0, self.options.payload_max)
+        data = b"r%d=%d%s" % (self.rng.randint(0, 4), self._proposals, padding)
+        self.counts["proposals"] += node.propose(data)
+        self._turn(node)
+
+    def _read(self, node: Node) -> bool:
+        self._contexts += 1
+        asked = node.read(self._contexts)
+        self.counts["reads"] += asked
+        self._turn(node)
+        return asked
+
+    # --- faults
+
+    def _fault(self) -> None:
+        if not self._faulty:
+            return
+        self._plan(self._pause(self.options.fault_ms), self._fault)
+        weights = self.options.faults
+        if not any(weights.values()):
+            return
+        fault = self.rng.choices(list(weights), list(weights.values()))[0]
+        leaders = [each for each in self.nodes.values() if each.leads]
+        aimed = leaders and self.rng.random() < 0.3
+        node = self.rng.choice(leaders if aimed else list(self.nodes.values()))
+        self.counts[fault] += 1
+        self.story.append(f"{self.now} ms: {fault} (node {node.number})")
+        numbers = list(self.nodes)
+        match fault:
+            case "crash" if node.up:
+                node.crash(self.rng)
+            case "reboot" if node.up:
+                node.crash(self.rng)
+                node.start()
+            case "restart" if not node.up:
+                node.start()
+            case "pause":
+                node.paused = True
+            case "resume" if node.up:
+                node.resume()
+            case "split":
+                self.network.split(numbers)
+            case "one_way":
+                self.network.one_way(numbers)
+            case "cut":
+                self.network.cut(numbers)
+            case "heal":
+                self.network.heal()
+            case "campaign" if node.runs:
+                node.raft.campaign()
+            case "transfer" if node.runs:
+                node.raft.transfer(self.rng.choice(numbers))
+            case _:
+                return
+        self._turn(node)
+
+    def _calm_down(self) -> None:
+        self._faulty = False
+        self.network.calm_down()
+        for node in self.nodes.values():
+            if not node.up:
+                node.start()
+            node.resume()
+            self._turn(node)
+
+    # --- liveness
+
+    def _recover(self) -> None:
+        deadline = self.now + RECOVERY_MS
+        self._until(deadline, lambda: any(node.raft.leader_ready for node in self.nodes.values()), "a leader")
+        before = len(self.checker.acknowledged)
+        self._until(deadline, lambda: len(self.checker.acknowledged) > before + 2, "acknowledgements")
+        for node in self.nodes.values():
+            self._until(deadline, lambda node=node: self._read(node), f"a leader known to {node.number}")
+        self._until(deadline, lambda: all(node.idle for node in self.nodes.values()), "answers to all reads")
+        self._until(deadline, self._level, "equal nodes")
+        for node in self.nodes.values():
+            self.checker.finish(node.number, node.machine.history)
+
+    def _until(self, deadline: int, reached: Callable[[], bool], goal: str) -> None:
+        while not reached():
+            if self.now > deadline:
+                raise Violation(f"{RECOVERY_MS} ms after the last fault still no {goal}")
+            self.step()
+
+    def _level(self) -> bool:
+        committed = len(self.checker.committed)
+        return all(node.machine.applied == committed for node in self.nodes.values())
+
+
+def simulate(seed: int, steps: int, raft_class: type[Raft] = Raft, options: Options | None = None) -> Report:
+    """Runs one cluster through `steps` events with faults and through its recovery."""
+    simulation = Simulation(seed, raft_class, options)
+    violation = None
+    try:
+        simulation.run(steps)
+    except (Violation, ConsensusError) as found:
+        violation = f"{type(found).__name__}: {found} (at {simulation.now} ms)"
+    counts = simulation.counts
+    counts["committed"] = len(simulation.checker.committed)
+    counts["acknowledged"] = len(simulation.checker.acknowledged)
+    counts["terms"] = len(simulation.checker.leaders)
+    counts["reads served"] = sum(node.reads_served for node in simulation.nodes.values())
+    counts["reads lost"] = sum(node.reads_lost for node in simulation.nodes.values())
+    return Report(seed, steps, simulation.options, violation, counts, tuple(simulation.story))
