@@ -1,0 +1,1 @@
+"""What turns contract values into bytes and back: strict JSON, schemas, keys, fingerprints, tokens."""

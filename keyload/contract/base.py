@@ -7,6 +7,7 @@ camelCase. Constraints stand in `Annotated` marks, so that decoding (`keyload.co
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -20,7 +21,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """Constraints and meaning of one member, in the words of docs/contract section 2.
 
     `error_below`, `error_above` and `error_other` name the code of a breach when it is not Validation.
-    `direction` "output" marks a member the server computes: on input any text or null is accepted and dropped.
+    `direction` "output" marks a member the server computes: on input any text or null is accepted and
+    dropped.
     Members that are omitted when null are declared `T | msgspec.UnsetType = msgspec.UNSET`.
     """
 
@@ -43,3 +45,16 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     error_below: str | None = None
     error_above: str | None = None
     error_other: str | None = None
+
+
+class Choice(StrEnum):
+    """An enum of the contract: a member has its PascalCase name on the wire and a meaning (CON-9)."""
+
+    meaning: str
+
+    def __new__(cls, name: str, meaning: str) -> Choice:
+        """Make the member `name`; the enum machinery passes the pair that stands in the class body."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.meaning = meaning
+        return member

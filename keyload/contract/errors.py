@@ -1,4 +1,4 @@
-"""The 24 error codes, the `Problem` they travel as, and the one exception that carries it (CON-48, HTTP-16)."""
+"""The 24 error codes, the `Problem` they travel as, and the exception that carries it (CON-48, HTTP-16)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ErrorCode(StrEnum):
     UNSUPPORTED_CAPABILITY = "UnsupportedCapability"
     UNKNOWN_WRITE_OUTCOME = "UnknownWriteOutcome"
     RECOVERY_REQUIRED = "RecoveryRequired"
-    TOKEN_INVALIDATED = "TokenInvalidated"
+    TOKEN_INVALIDATED = "TokenInvalidated"  # noqa: S105 - a code, no secret
     CURSOR_EXPIRED = "CursorExpired"
     HISTORY_UNAVAILABLE = "HistoryUnavailable"
     INDEX_NOT_READY = "IndexNotReady"
@@ -104,9 +104,7 @@ _RULES = (
         "sameIdentity",
         "A write may or may not have been committed.",
     ),
-    ErrorRule(
-        ErrorCode.RECOVERY_REQUIRED, 503, "later", "The store must recover before it serves again."
-    ),
+    ErrorRule(ErrorCode.RECOVERY_REQUIRED, 503, "later", "The store must recover before it serves again."),
     ErrorRule(
         ErrorCode.TOKEN_INVALIDATED,
         400,
@@ -133,9 +131,7 @@ _RULES = (
         "This node does not own the data now, or its parts disagree.",
     ),
     ErrorRule(ErrorCode.CORRUPTION, 400, "no", "Stored data is damaged or contradicts itself."),
-    ErrorRule(
-        ErrorCode.FORMAT_UNSUPPORTED, 400, "no", "A stored format or schema version is not supported."
-    ),
+    ErrorRule(ErrorCode.FORMAT_UNSUPPORTED, 400, "no", "A stored format or schema version is not supported."),
     ErrorRule(ErrorCode.CLOCK_UNCERTAIN, 503, "later", "The clock cannot be trusted for this step."),
     ErrorRule(ErrorCode.CANCELLED, 400, "later", "The call was cancelled before it took effect."),
 )
@@ -158,7 +154,7 @@ UNSTORED: frozenset[ErrorCode] = frozenset(
 _RETRY_MEMBER = {"no": "never", "refresh": "never", "later": "later", "sameIdentity": "sameId"}
 
 
-class Problem(Record):
+class Problem(Record, frozen=True, kw_only=True):
     """Safe error value: the body of every HTTP failure and the error member of every tool failure."""
 
     type: Annotated[str, Member(meaning='The text "urn:keyload:error:" followed by the error code.')]
@@ -198,8 +194,8 @@ class Problem(Record):
 class KeyLoadError(Exception):
     """A failure with one code and a safe sentence; the only exception that crosses a room's border.
 
-    `detail` is one sentence without payloads, field values, keys or tokens (CON-55). `path` is the JSON pointer of
-    the wrong member inside the request, `expected` what was expected there.
+    `detail` is one sentence without payloads, field values, keys or tokens (CON-55). `path` is the JSON
+    pointer of the wrong member inside the request, `expected` what was expected there.
     """
 
     def __init__(

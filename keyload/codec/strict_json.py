@@ -1,0 +1,212 @@
+"""One strict pass over JSON from outside (HTTP-7, MCP-7, CON-3..5).
+
+The result is a tree of dict, list, str, bool, None, int and Decimal: a number written without fraction and
+exponent is an int, any other number a Decimal of exactly the written value and spelling. (An integer of more
+digits than Python converts is a Decimal too; no integer member can hold it.)
+"""
+
+from __future__ import annotations
+
+import json
+import json.decoder
+import json.scanner
+import re
+from array import array
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from itertools import accumulate
+from typing import Any, NoReturn
+
+from keyload.codec import kernels
+from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.limits import REQUEST_MAX_DEPTH
+
+Scan = Callable[[str, int], tuple[Any, int]]
+
+
+def invalid(detail: str, expected: str | None = None) -> KeyLoadError:
+    """A Validation failure of the form of the text."""
+    return KeyLoadError(ErrorCode.VALIDATION, detail, expected=expected)
+
+
+def parse(data: bytes, max_depth: int = REQUEST_MAX_DEPTH, max_tokens: int | None = None) -> Any:
+    """The tree of one JSON value in UTF-8.
+
+    Validation, with the byte offset or the member concerned, for: bytes that are not UTF-8, a byte order
+    mark, anything RFC 8259 does not allow, NaN and infinity, an object that names a member twice, a lone
+    surrogate escape, more than `max_depth` levels of arrays and objects, more than `max_tokens` values, names
+    and punctuation marks.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise invalid(f"The text is not UTF-8 at byte {error.start}.") from error
+    if text.startswith("\ufeff"):
+        raise invalid("The text begins with a byte order mark.")
+    check_shape(data, max_depth, max_tokens)
+    tree = scan(text, _SCAN, _SCAN_LONG)
+    check_surrogates(text)
+    return tree
+
+
+# --- scanning ----------------------------------------------------------------------------------------------
+
+
+def scan(text: str, scanner: Scan, long_scanner: Scan) -> Any:
+    """The tree of `text`; `long_scanner` takes over when `scanner` meets an integer too long for it."""
+    try:
+        return _scan_whole(text, scanner)
+    except json.JSONDecodeError as error:
+        in_string = error.msg.startswith(("Invalid", "Unterminated"))
+        raise _not_json(text, _string_fault(text) if in_string else error.pos) from error
+    except ValueError:
+        return scan(text, long_scanner, long_scanner)
+    except RecursionError as error:
+        raise invalid("The text is nested too deep.") from error
+
+
+def _scan_whole(text: str, scanner: Scan) -> Any:
+    start = _skip_space(text, 0)
+    try:
+        tree, end = scanner(text, start)
+    except StopIteration as stop:
+        raise json.JSONDecodeError("value expected", text, stop.value) from None
+    end = _skip_space(text, end)
+    if end != len(text):
+        raise json.JSONDecodeError("end expected", text, end)
+    return tree
+
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+def _skip_space(text: str, start: int) -> int:
+    match = _SPACE.match(text, start)
+    assert match is not None
+    return match.end()
+
+
+_GOOD_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+("?)')
+
+
+def _string_fault(text: str) -> int:
+    """Where the first string that is wrong goes wrong; the scanners in C and Python say this differently."""
+    return next((match.end() for match in _GOOD_STRING.finditer(text) if not match[1]), len(text))
+
+
+def _not_json(text: str, place: int) -> KeyLoadError:
+    offset = len(text[:place].encode("utf-8"))
+    return invalid(f"The text is not JSON at byte {offset}.", "one JSON value as in RFC 8259")
+
+
+def make_scanner(parse_int: Callable[[str], Any], parse_float: Callable[[str], Any], fast: bool) -> Scan:
+    """A function from text and start to tree and end, with these readings of numbers.
+
+    The fast form is the standard library's scanner in C, the reference form the one in Python.
+    """
+    decoder: Any = json.JSONDecoder(
+        object_pairs_hook=_object,
+        parse_int=parse_int,
+        parse_float=parse_float,
+        parse_constant=_refuse_constant,
+    )
+    if fast:
+        return decoder.scan_once
+    return _reference_scanner(decoder)
+
+
+def _reference_scanner(decoder: Any) -> Scan:
+    """The standard library's scanner in Python, kept to ASCII digits as the one in C is."""
+    plain: Any = json.decoder
+    scanner: Any = json.scanner
+    decoder.parse_object = plain.JSONObject
+    decoder.parse_array = plain.JSONArray
+    decoder.parse_string = plain.py_scanstring
+    wide = scanner.NUMBER_RE
+    scanner.NUMBER_RE = re.compile(wide.pattern, (wide.flags & ~re.UNICODE) | re.ASCII)
+    try:
+        return scanner.py_make_scanner(decoder)
+    finally:
+        scanner.NUMBER_RE = wide
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    tree = dict(pairs)
+    if len(tree) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise invalid(f"A member occurs twice in one object: {shown(name)}.", "unique member names")
+            seen.add(name)
+    return tree
+
+
+def shown(name: str) -> str:
+    """A member name as it may stand in a detail: ASCII, quoted, at most some 60 characters."""
+    short = name if len(name) <= 60 else name[:57] + "..."
+    return json.dumps(short)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise invalid(f"{name} is not a JSON number.", "a finite number")
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation as error:
+        raise invalid("The exponent of a number is out of all bounds.", "a finite number") from error
+
+
+_FAST = kernels.register("json", "c")
+_SCAN = make_scanner(int, _decimal, _FAST)
+_SCAN_LONG = make_scanner(_decimal, _decimal, _FAST)
+
+# --- shape and surrogates ----------------------------------------------------------------------------------
+
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)'
+_STRINGS = re.compile(_STRING, re.DOTALL)
+_VALUES = re.compile(_STRING + rb'|[^][{}:,"\s]++', re.DOTALL)
+_SPACES = b" \t\n\r\v\f"
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # as signed bytes: one level in, one level out
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def check_shape(data: bytes, max_depth: int, max_tokens: int | None = None) -> None:
+    """Refuse with Validation what is nested deeper or has more tokens than allowed, before it is scanned.
+
+    Costs next to nothing for a text that has no more brackets, or bytes, than levels or tokens are allowed.
+    """
+    if max_tokens is not None and len(data) > max_tokens:
+        tokens = len(_VALUES.sub(b"v", data).translate(None, _SPACES))
+        if tokens > max_tokens:
+            raise invalid("The text has too many values.", f"at most {max_tokens} values, names and marks")
+    if data.count(b"[") + data.count(b"{") > max_depth:
+        brackets = _STRINGS.sub(b"", data).translate(_STEPS, _NOT_BRACKETS)
+        if max(accumulate(array("b", brackets)), default=0) > max_depth:
+            raise invalid("The text is nested too deep.", f"at most {max_depth} levels of arrays and objects")
+
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+
+
+def check_surrogates(text: str) -> None:
+    """Refuse with Validation the escape of half a surrogate pair. `text` is known to be JSON."""
+    if _SURROGATE.search(text) is None:
+        return
+    high_end = -1  # where a high surrogate ended that waits for its low half
+    for match in _ESCAPE.finditer(text):
+        unit = int(match[1], 16) if match[1] else 0
+        waits = high_end == match.start()
+        low = 0xDC00 <= unit <= 0xDFFF
+        if waits != low or (high_end >= 0 and not waits):
+            raise _lone(text, match.start())
+        high_end = match.end() if 0xD800 <= unit <= 0xDBFF else -1
+    if high_end >= 0:
+        raise _lone(text, high_end)
+
+
+def _lone(text: str, place: int) -> KeyLoadError:
+    offset = len(text[:place].encode("utf-8"))
+    return invalid(f"A surrogate escape stands alone near byte {offset}.", "whole characters")
