@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from zlib import crc32
 
 import msgspec
 
+from keyload.codec.checksums import crc32
 from keyload.contract.errors import ErrorCode, KeyLoadError
 
 WriteSet = list[tuple[bytes, bytes | None]]
