@@ -1,7 +1,7 @@
 """The stored form of keys and values (STO-16, STO-21).
 
 Keys of at most 510 bytes are stored as they are. A longer key is stored under exactly 511 bytes, its first
-479 bytes and its SHA-256, and stands in full before its value. Every value begins with a checksum over key
+479 bytes and its SHA-256, and stands in full before its value. Every value ends in a checksum over key
 and value. The leader makes the stored form once; replicas put its bytes.
 
 A write set is a list of (physical key, physical value), the value None for a delete.
@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from zlib import crc32
 
 import msgspec
 
+from keyload.codec.checksums import crc32
 from keyload.contract.errors import ErrorCode, KeyLoadError
 
 WriteSet = list[tuple[bytes, bytes | None]]
@@ -28,9 +28,14 @@ LONG_KEY_BYTES = 511
 PREFIX_BYTES = 479
 """How much of a long key stands before its hash: 511 minus the 32 bytes of SHA-256."""
 
+LENGTH_BYTES = 4
+"""A long record begins with the length of its full key."""
+
 CHECKSUM_BYTES = 4
-_LENGTH_BYTES = 4
-LONG_HEAD_BYTES = CHECKSUM_BYTES + _LENGTH_BYTES
+"""Every record ends in the CRC-32 of physical key and value."""
+
+_WHOLE = 0x2144DF1C
+"""CRC-32 of anything that is followed by its own CRC-32, little-endian."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(WriteSet)
@@ -53,8 +58,8 @@ def stored_form(writes: Mapping[bytes, bytes | None]) -> WriteSet:
         if value is None:
             result.append((place, None))
             continue
-        body = value if place is key else len(key).to_bytes(_LENGTH_BYTES, "little") + key + value
-        result.append((place, crc32(body, crc32(place)).to_bytes(CHECKSUM_BYTES, "little") + body))
+        body = value if place is key else len(key).to_bytes(LENGTH_BYTES, "little") + key + value
+        result.append((place, body + crc32(body, crc32(place)).to_bytes(CHECKSUM_BYTES, "little")))
     return result
 
 
@@ -73,29 +78,28 @@ def logical_form(place: bytes, stored: bytes | None) -> tuple[bytes, bytes | Non
 
 def checked_value(place: bytes, stored: bytes | memoryview) -> bytes:
     """Value of a short key; Corruption when the checksum is wrong (STO-16)."""
-    body = stored[CHECKSUM_BYTES:]
-    if crc32(body, crc32(place)) != int.from_bytes(stored[:CHECKSUM_BYTES], "little"):
+    if crc32(stored, crc32(place)) != _WHOLE or len(stored) < CHECKSUM_BYTES:
         raise damaged_record()
-    return bytes(body)
+    return bytes(stored[:-CHECKSUM_BYTES])
 
 
 def checked_long_value(place: bytes, stored: bytes | memoryview, key: bytes) -> bytes:
     """Value of the long key `key`; Corruption when the checksum or the key inside is wrong."""
     body = checked_value(place, stored)
-    head = _LENGTH_BYTES + len(key)
-    if body[:_LENGTH_BYTES] != len(key).to_bytes(_LENGTH_BYTES, "little") or body[_LENGTH_BYTES:head] != key:
+    head = LENGTH_BYTES + len(key)
+    if body[:LENGTH_BYTES] != len(key).to_bytes(LENGTH_BYTES, "little") or body[LENGTH_BYTES:head] != key:
         raise damaged_record()
     return body[head:]
 
 
 def long_key_bytes(stored: bytes | memoryview) -> int:
     """Length of the full key in a long record."""
-    return int.from_bytes(stored[CHECKSUM_BYTES:LONG_HEAD_BYTES], "little")
+    return int.from_bytes(stored[:LENGTH_BYTES], "little")
 
 
 def long_key(place: bytes, stored: bytes | memoryview) -> bytes:
     """Full key of a long record, proven by its hash alone; Corruption when it is not that of its place."""
-    key = bytes(stored[LONG_HEAD_BYTES : LONG_HEAD_BYTES + long_key_bytes(stored)])
+    key = bytes(stored[LENGTH_BYTES : LENGTH_BYTES + long_key_bytes(stored)])
     if len(key) <= SHORT_KEY_BYTES or physical_key(key) != place:
         raise damaged_record()
     return key

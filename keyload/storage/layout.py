@@ -59,7 +59,7 @@ class Position(msgspec.Struct, frozen=True, order=True):
 POSITION_KEY = b"applied"
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-_DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.CursorFullError)
+_DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.BadValsizeError)
 _EXHAUSTED = (lmdb.MapFullError, lmdb.ReadersFullError, lmdb.TxnFullError, lmdb.MemoryError)
 
 

@@ -90,8 +90,9 @@ class StoreReader:
         """Value of `key`, None when there is none."""
         if not 0 < len(key) <= keys.SHORT_KEY_BYTES:
             return self._get_long(key)
+        transaction = self._open or self._transaction
         try:
-            stored = self._transaction.get(key)
+            stored = transaction.get(key)
         except lmdb.Error as error:
             raise translate(error) from error
         if self._charge is not None:
@@ -111,7 +112,9 @@ class StoreReader:
         except lmdb.Error as error:
             raise translate(error) from error
         if self._charge is not None:
-            self._charge(len(key) if stored is None else len(stored) - keys.LONG_HEAD_BYTES)
+            self._charge(
+                len(key) if stored is None else len(stored) - keys.LENGTH_BYTES - keys.CHECKSUM_BYTES
+            )
         return None if stored is None else keys.checked_long_value(place, stored, key)
 
     def _short_pairs(self, span: _Span) -> Iterator[Pair]:

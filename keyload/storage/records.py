@@ -12,8 +12,8 @@ import struct
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
-from zlib import crc32
 
+from keyload.codec.checksums import crc32
 from keyload.consensus.messages import Entry, HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
-from zlib import crc32
 
+from keyload.codec.checksums import crc32
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import files, records
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable
-from zlib import crc32
 
+from keyload.codec.checksums import crc32
 from keyload.consensus.messages import Entry, HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
 

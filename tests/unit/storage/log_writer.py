@@ -1,4 +1,5 @@
-"""A process that writes turns and kills itself at a given step; it prints the number of each turn it may acknowledge.
+"""A process that writes turns and kills itself at a given step; it prints the number of each turn it may
+acknowledge.
 
 Arguments: the directory, the seed of the turns, the step to be killed at.
 """
@@ -18,7 +19,7 @@ from tests.unit.storage.log_model import open_log
 
 def turns(seed: int) -> list[list[ShardWrite]]:
     """Turns of three shards, some with conflicts, always the same for a seed."""
-    chance = random.Random(seed)  # noqa: S311 - a fixed sequence of turns
+    chance = random.Random(seed)
     last = {1: 0, 2: 0, 3: 0}
     result: list[list[ShardWrite]] = []
     for term in range(1, 41):

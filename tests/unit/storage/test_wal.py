@@ -54,7 +54,11 @@ class LogMachine(RuleBasedStateMachine):
         self.wal.close()
         self.wal = open_log(self.directory, cache_bytes=1500)
 
-    @rule(shard=st.integers(0, 2), ends=st.tuples(st.integers(0, 40), st.integers(0, 40)), limit=st.integers(0, 3000))
+    @rule(
+        shard=st.integers(0, 2),
+        ends=st.tuples(st.integers(0, 40), st.integers(0, 40)),
+        limit=st.integers(0, 3000),
+    )
     def read(self, shard: int, ends: tuple[int, int], limit: int) -> None:
         entries = self.model.entries.get(shard, [])
         lo, hi = (min(end, len(entries)) + 1 for end in sorted(ends))
@@ -81,12 +85,15 @@ class LogMachine(RuleBasedStateMachine):
 @pytest.mark.covers("STO-4", "STO-8")
 def test_the_log_reads_as_lists() -> None:
     run_state_machine_as_test(
-        LogMachine, settings=settings(derandomize=True, deadline=None, max_examples=30, stateful_step_count=20)
+        LogMachine,
+        settings=settings(derandomize=True, deadline=None, max_examples=30, stateful_step_count=20),
     )
 
 
 @pytest.mark.covers("STO-8", "STO-10")
-def test_a_turn_of_all_shards_is_one_write_and_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_of_all_shards_is_one_write_and_one_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[str] = []
     log = open_log(tmp_path / "wal", steps.append, segment_bytes=1 << 20)
     write, sync = os.pwritev, os.fdatasync
@@ -101,7 +108,9 @@ def test_a_turn_of_all_shards_is_one_write_and_one_sync(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(os, "pwritev", counted_write)
     monkeypatch.setattr(os, "fdatasync", counted_sync)
-    log.write([(shard, HardState(1, 1, 0), [Entry(1, n, b"x" * n) for n in range(1, 200)]) for shard in range(5)])
+    log.write(
+        [(shard, HardState(1, 1, 0), [Entry(1, n, b"x" * n) for n in range(1, 200)]) for shard in range(5)]
+    )
     assert steps == ["write", "LogWritten", "sync", "LogSynced"]
     log.write([])
     log.write([(1, None, [])])
@@ -119,7 +128,7 @@ def test_a_new_segment_is_durable_with_its_directory_before_it_is_used(
 
     def watched(name: str, function):  # type: ignore[no-untyped-def]
         def call(descriptor: int, *rest: object) -> object:
-            calls.append((name, Path(os.readlink(f"/proc/self/fd/{descriptor}")).name))
+            calls.append((name, Path(f"/proc/self/fd/{descriptor}").readlink().name))
             return function(descriptor, *rest)
 
         return call
@@ -174,7 +183,9 @@ def test_after_a_failed_write_or_sync_nothing_more_is_written(
 def test_a_write_cut_short_is_a_failed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = open_log(tmp_path / "wal")
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pwritev", lambda descriptor, buffers, start: os.pwrite(descriptor, buffers[0], start))
+        patch.setattr(
+            os, "pwritev", lambda descriptor, buffers, start: os.pwrite(descriptor, buffers[0], start)
+        )
         with pytest.raises(KeyLoadError, match="RecoveryRequired"):
             log.write([(1, None, [Entry(1, 1, b"data")])])
     with pytest.raises(KeyLoadError, match="RecoveryRequired"):

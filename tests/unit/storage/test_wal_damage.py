@@ -21,11 +21,15 @@ TURNS: list[list[ShardWrite]] = [
     [(1, HardState(1, 2, 1), [Entry(1, 2, b"three" * 5), Entry(1, 3, b"")])],
     [(2, HardState(4, 1, 1), []), (1, HardState(4, 1, 1), [Entry(4, 2, b"conflict")])],
 ]
-LAST: list[ShardWrite] = [(1, HardState(5, 3, 2), [Entry(5, 3, b"last" * 9)]), (2, None, [Entry(5, 2, b"\0" * 20)])]
+LAST: list[ShardWrite] = [
+    (1, HardState(5, 3, 2), [Entry(5, 3, b"last" * 9)]),
+    (2, None, [Entry(5, 2, b"\0" * 20)]),
+]
 
 
 class Built:
-    """A log of one segment: its files before and after the last turn, what they hold, and where that turn lies."""
+    """A log of one segment: its files before and after the last turn, what they hold, and where that turn
+    lies."""
 
     def __init__(self, directory: Path) -> None:
         model = ModelLog()
@@ -91,7 +95,7 @@ def test_a_last_turn_wrong_at_any_byte_is_cut_off_as_a_whole(built: Built, tmp_p
 
 @pytest.mark.covers("STO-4")
 def test_a_last_turn_of_old_and_new_blocks_is_cut_off_as_a_whole(built: Built, tmp_path: Path) -> None:
-    chance = random.Random(1)  # noqa: S311 - a fixed sequence of cases
+    chance = random.Random(1)
     for block in (1, 8, 32):
         for _ in range(40):
             content = bytearray(built.full)
@@ -189,7 +193,11 @@ def test_a_wrong_byte_anywhere_in_an_earlier_segment_is_corruption(
 ) -> None:
     whole = three_segments[name]
     seal = len(whole.rstrip(b"\0"))
-    places = {*range(10, DATA_START + 160), *range(DATA_START + 160, SEGMENT_BYTES, 29), *range(seal - 40, seal + 9)}
+    places = {
+        *range(10, DATA_START + 160),
+        *range(DATA_START + 160, SEGMENT_BYTES, 29),
+        *range(seal - 40, seal + 9),
+    }
     for place in sorted(places):
         content = bytearray(whole)
         content[place] ^= 0x01
@@ -197,7 +205,9 @@ def test_a_wrong_byte_anywhere_in_an_earlier_segment_is_corruption(
 
 
 @pytest.mark.covers("STO-4")
-def test_a_torn_last_turn_in_a_later_segment_is_cut_off(three_segments: dict[str, bytes], tmp_path: Path) -> None:
+def test_a_torn_last_turn_in_a_later_segment_is_cut_off(
+    three_segments: dict[str, bytes], tmp_path: Path
+) -> None:
     content = three_segments["0003.log"]
     end = len(content.rstrip(b"\0"))
     for cut in range(DATA_START, end, 97):

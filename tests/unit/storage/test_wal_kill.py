@@ -19,9 +19,16 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.covers("STO-4", "STO-8", "STO-9")
 @pytest.mark.parametrize("seed", range(4))
 def test_a_killed_writer_leaves_every_acknowledged_turn_and_no_half_one(tmp_path: Path, seed: int) -> None:
-    fatal_step = random.Random(seed).randint(1, 60)  # noqa: S311 - a fixed case per seed
+    fatal_step = random.Random(seed).randint(1, 60)
     child = subprocess.run(
-        [sys.executable, "-m", "tests.unit.storage.log_writer", str(tmp_path / "wal"), str(seed), str(fatal_step)],
+        [
+            sys.executable,
+            "-m",
+            "tests.unit.storage.log_writer",
+            str(tmp_path / "wal"),
+            str(seed),
+            str(fatal_step),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
