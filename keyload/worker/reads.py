@@ -17,7 +17,7 @@ from keyload.models.budget import Budget
 from keyload.models.catalog import FreshCatalog
 from keyload.models.context import CatalogView, NodeFacts, PartitionKey, ReadContext, ReadHandler
 from keyload.models.partitions import partition_number
-from keyload.models.security.rights import rights_of
+from keyload.models.security.rights import Rights, rights_of
 from keyload.storage.txn import Reader
 from keyload.worker import answers
 from keyload.worker.batch import Answer
@@ -72,7 +72,7 @@ class ReadAnswerer:
     ) -> Answer:
         view = FreshCatalog(reader) if self._shard == 0 else catalog
         record = view.principal(read.principal)
-        rights = None if record is None else rights_of(record)
+        rights = None if record is None else (Rights if self._shard == 0 else rights_of)(record)
         if rights is None or not rights.valid_at(now):
             return answers.refused(ErrorCode.UNAUTHENTICATED, "There is no valid current identity.")
         handler = self._reads.get(read.operation)
