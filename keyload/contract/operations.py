@@ -14,13 +14,13 @@ __all__ = ["OPERATIONS", "Operation", "RequiredGrant", "partition_of", "write_id
 
 _OPERATIONS = (
     documents.DOCUMENTS_GET,
+    admin.ADMIN_ADMISSION,
+    cluster.ADMIN_STATUS,
     commands.DOCUMENTS_COMMIT,
     catalog.RESOURCES_CONFIGURE,
     security.PRINCIPALS_CONFIGURE,
     security.CREDENTIALS_CONFIGURE,
     admin.ADMIN_DISPATCH,
-    cluster.ADMIN_STATUS,
-    admin.ADMIN_ADMISSION,
     catalog.ADMIN_RESOURCES_LIST,
 )
 
