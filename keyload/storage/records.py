@@ -1,8 +1,9 @@
 """How one turn of the log looks in bytes, and how it is read back.
 
-A turn is a header, the heads of all its records side by side, then their payloads. The header begins with the random
-mark of its segment, so that no payload can pass for a turn. Its checksums cover the header and the heads; each head
-covers its payload. A turn without records seals a segment: the log goes on in the next one.
+A turn is a header, the heads of all its records side by side, then their payloads. The header begins with
+the random mark of its segment, so that no payload can pass for a turn. Its checksums cover the header and
+the heads; each head covers its payload. A turn without records seals a segment: the log goes on in the next
+one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ MARK_BYTES = 8
 MAXIMUM_SHARD = 0xFFFF
 
 _HEADER = struct.Struct("<8sQIIII")
-"""Mark, turn number, number of records, bytes of all payloads, checksum of the heads, checksum of the header."""
+"""Mark, turn number, number of records, bytes of all payloads, checksum of the heads, checksum of the
+header."""
 
 _HEADER_CHECKED_BYTES = _HEADER.size - 4
 
@@ -51,7 +53,8 @@ class Record(NamedTuple):
 
 
 class Head(NamedTuple):
-    """One record read back: `start` is where its payload begins in the segment, `checksum` that of the payload."""
+    """One record read back: `start` is where its payload begins in the segment, `checksum` that of the
+    payload."""
 
     kind: int
     shard: int
@@ -72,8 +75,8 @@ class Turn(NamedTuple):
 class TurnDamage(Exception):
     """The bytes at a place are not the turn that belongs there.
 
-    `end` is where that turn would have ended if its header is whole; `foreign` says that it is whole but not the
-    header that belongs there.
+    `end` is where that turn would have ended if its header is whole; `foreign` says that it is whole but not
+    the header that belongs there.
     """
 
     def __init__(self, end: int | None = None, *, foreign: bool = False) -> None:
@@ -92,14 +95,16 @@ def entry_record(shard: int, entry: Entry) -> Record:
     return Record(RecordKind.ENTRY, shard, entry.term, entry.index, entry.data)
 
 
-def hard_state(payload: memoryview, head: Head) -> HardState:
+def hard_state(payload: bytes | memoryview, head: Head) -> HardState:
     """Undo `hard_state_record`; Corruption when the payload is no vote."""
     if head.length != _VOTE.size:
         raise KeyLoadError(ErrorCode.CORRUPTION, "A hard state in the log has a wrong length.")
     return HardState(term=head.term, vote=_VOTE.unpack(payload)[0], commit=head.position)
 
 
-def pack_turn(mark: bytes, number: int, records: Sequence[Record], start: int) -> tuple[list[bytes], list[Head]]:
+def pack_turn(
+    mark: bytes, number: int, records: Sequence[Record], start: int
+) -> tuple[list[bytes], list[Head]]:
     """The buffers of a turn that begins at `start` of its segment, in the order of writing, and its heads."""
     place = start + HEADER_BYTES + HEAD_BYTES * len(records)
     heads: list[Head] = []

@@ -1,7 +1,7 @@
 """Opening a log: read and check all of it before anything is mended (STO-3, STO-4).
 
-Only the last write may be incomplete or wrong. What tells it from damage: behind damage something follows, either a
-header with the mark of the segment or bytes behind where the turn ends.
+Only the last write may be incomplete or wrong. What tells it from damage: behind damage something follows,
+either a header with the mark of the segment or bytes behind where the turn ends.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from keyload.storage.shard_log import ShardLog
 
 
 class Contents(NamedTuple):
-    """What a segment holds: `end` is where its next turn would begin, `written` where its last byte that is not
-    zero ends, `last_turn` the bytes of its last turn, `damage` why no turn follows; None behind a seal."""
+    """What a segment holds.
+
+    `end` is where the next turn, or the seal, begins; `written` where the last byte that is not zero ends;
+    `last_turn` the bytes of the last turn; `damage` why no turn stands at `end`, None when the seal does.
+    """
 
     header: SegmentHeader
     next_turn: int
@@ -45,8 +48,8 @@ def replay(directory: Path, owner: LogOwner, numbers: Sequence[int], log: Callab
     previous: Contents | None = None
     for number in numbers[:-1]:
         contents, _ = _read_segment(directory, owner, number, previous, log)
-        torn_seal = 0 if contents.damage is None else records.HEADER_BYTES
-        if contents.written > contents.end + torn_seal or (previous is not None and previous.damage is not None):
+        behind_seal = contents.written > contents.end + records.HEADER_BYTES
+        if behind_seal or (previous is not None and previous.damage is not None):
             raise _damaged()
         previous = contents
     last, content = _read_segment(directory, owner, numbers[-1], previous, log)
@@ -80,7 +83,6 @@ def _read_segment(
             damage = error
             break
         if not turn.heads:
-            end = turn.end
             break
         for head in turn.heads:
             _note(head, view, header.number, log(head.shard))

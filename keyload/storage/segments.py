@@ -1,8 +1,8 @@
 """The files of the log: fixed in size, allocated beforehand, one after the other without a gap.
 
-A segment begins with a header that says what it is and whose; the rest is zero until turns are written. All of a
-new segment is on disk before it gets its name. The segment before is sealed next, and only then the new one is
-written to, so a missing last segment is noticed.
+A segment begins with a header that says what it is and whose; the rest is zero until turns are written. All
+of a new segment is on disk before it gets its name. The segment before is sealed next, and only then the new
+one is written to, so a missing last segment is noticed.
 """
 
 from __future__ import annotations
@@ -74,12 +74,15 @@ class Segment:
         os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._descriptor)
+        """Close the file; a second call does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 class SegmentReaders:
-    """Reads places of any segment; a place is the segment's number in the upper 32 bits and an offset below."""
+    """Reads places of any segment; a place is the segment's number in the upper 32 bits and an offset
+    below."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -115,8 +118,8 @@ def segment_path(directory: Path, number: int) -> Path:
 def create_segment(directory: Path, owner: LogOwner, number: int, first_turn: int, size: int) -> Segment:
     """Make the next segment, durable with its name, and open it.
 
-    ResourceExhausted when the disk is full; then nothing is left of it and the call may be repeated. OSError for
-    any other failure.
+    ResourceExhausted when the disk is full; then nothing is left of it and the call may be repeated. OSError
+    for any other failure.
     """
     header = SegmentHeader(size, number, first_turn, secrets.token_bytes(records.MARK_BYTES))
     fresh = directory / _FRESH
@@ -141,6 +144,13 @@ def create_segment(directory: Path, owner: LogOwner, number: int, first_turn: in
     return Segment(path, header)
 
 
+def begin_log(directory: Path, owner: LogOwner, size: int) -> None:
+    """Make the first segment of a log that has none."""
+    files.private_directory(directory)
+    if not segment_numbers(directory):
+        create_segment(directory, owner, FIRST_SEGMENT, 1, size).close()
+
+
 def segment_numbers(directory: Path) -> list[int]:
     """Numbers of the segments that are there; Corruption when one is missing."""
     numbers = sorted(int(match[1]) for path in directory.iterdir() if (match := _NAME.fullmatch(path.name)))
@@ -156,7 +166,7 @@ def load_segment(directory: Path, owner: LogOwner, number: int) -> tuple[Segment
     header, for another length than it says, and for the log of another worker or incarnation.
     """
     descriptor = files.open_private(segment_path(directory, number), os.O_RDONLY)
-    with open(descriptor, "rb", buffering=0) as file:
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
         head = file.read(DATA_START)
         header = _unpacked(head, owner)
         if header.number != number or os.fstat(descriptor).st_size != header.size:
@@ -192,13 +202,17 @@ def _unpacked(head: bytes, owner: LogOwner) -> SegmentHeader:
     """Undo `_packed`, checking everything."""
     if len(head) < DATA_START:
         raise KeyLoadError(ErrorCode.CORRUPTION, "A segment of the log is cut off.")
-    signature, version, worker, size, number, first_turn, incarnation, mark, checksum = _HEADER.unpack_from(head)
+    signature, version, worker, size, number, first_turn, incarnation, mark, checksum = _HEADER.unpack_from(
+        head
+    )
     if signature != _SIGNATURE or version != VERSION:
         raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, "A segment of the log has an unknown format.")
     if crc32(head[:_HEADER_CHECKED_BYTES]) != checksum or any(head[_HEADER.size :]):
         raise KeyLoadError(ErrorCode.CORRUPTION, "The header of a log segment is damaged.")
     if worker != owner.worker or incarnation != UUID(owner.incarnation).bytes:
-        raise KeyLoadError(ErrorCode.CORRUPTION, "A segment of the log belongs to another worker or incarnation.")
+        raise KeyLoadError(
+            ErrorCode.CORRUPTION, "A segment of the log belongs to another worker or incarnation."
+        )
     if not MINIMUM_SEGMENT_BYTES <= size <= MAXIMUM_SEGMENT_BYTES:
         raise KeyLoadError(ErrorCode.CORRUPTION, "A segment of the log has an impossible size.")
     return SegmentHeader(size, number, first_turn, mark)

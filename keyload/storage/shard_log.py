@@ -48,7 +48,17 @@ class ShardLog:
     `hard_state` is the last one written. Entries are kept from index 1 on until checkpoints drop them.
     """
 
-    __slots__ = ("_cache", "_checksums", "_first", "_lengths", "_places", "_read", "_shard", "_terms", "hard_state")
+    __slots__ = (
+        "_cache",
+        "_checksums",
+        "_first",
+        "_lengths",
+        "_places",
+        "_read",
+        "_shard",
+        "_terms",
+        "hard_state",
+    )
 
     def __init__(self, shard: int, cache: PayloadCache, read: Callable[[int, int], bytes]) -> None:
         self.hard_state = HardState()
@@ -81,9 +91,11 @@ class ShardLog:
         return self._terms[offset]
 
     def entries(self, lo: int, hi: int, max_bytes: int) -> list[Entry]:
-        """Entries lo..hi-1, cut short at `max_bytes` of data, but at least one; older ones are read from disk.
+        """Entries lo..hi-1, cut short at `max_bytes` of data, but at least one; older ones are read from
+        disk.
 
-        IndexError when one of them is not kept, Corruption when its bytes are no longer those that were written.
+        IndexError when one of them is not kept, Corruption when its bytes are no longer those that were
+        written.
         """
         if not self._first <= lo < hi <= self.last_index + 1:
             raise IndexError((lo, hi))
@@ -95,7 +107,9 @@ class ShardLog:
             if result and size > max_bytes:
                 break
             payload = self._cache.get(self._shard, index)
-            result.append(Entry(self._terms[offset], index, self._load(offset) if payload is None else payload))
+            result.append(
+                Entry(self._terms[offset], index, self._load(offset) if payload is None else payload)
+            )
         return result
 
     def accepts(self, index: int, term: int) -> bool:
@@ -120,7 +134,9 @@ class ShardLog:
         try:
             payload = self._read(self._places[offset], self._lengths[offset])
         except OSError as error:
-            raise KeyLoadError(ErrorCode.RECOVERY_REQUIRED, "An entry of the log could not be read.") from error
+            raise KeyLoadError(
+                ErrorCode.RECOVERY_REQUIRED, "An entry of the log could not be read."
+            ) from error
         if len(payload) != self._lengths[offset] or crc32(payload) != self._checksums[offset]:
             raise KeyLoadError(ErrorCode.CORRUPTION, "An entry of the log is damaged.")
         return payload

@@ -69,11 +69,10 @@ class Txn:
         A key is returned with its value at the moment it is reached, and not at all once it is deleted. A key
         first written after the scan began may be missing from it.
         """
-        order = self._sorted_keys()
-        own = order[bisect_left(order, start) : bisect_left(order, end)]
-        if reverse:
-            own.reverse()
-        return self._merged(own, self._base.scan(start, end, reverse), reverse)
+        base = self._base.scan(start, end, reverse)
+        if not self.writes:
+            return self._still_there(base)
+        return self._merged(self._own_keys(start, end, reverse), base, reverse)
 
     def merge_into(self, parent: Txn) -> None:
         """Hand all writes to the transaction below, as a command that succeeded does."""
@@ -94,27 +93,54 @@ class Txn:
             order.sort()
         return order
 
-    def _merged(
-        self, own: list[bytes], base: Iterator[tuple[bytes, bytes]], reverse: bool
-    ) -> Iterator[tuple[bytes, bytes]]:
+    def _own_keys(self, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
+        """Written keys of a range in order, taken a few at a time: most scans end early."""
+        while True:
+            order = self._sorted_keys()
+            first, behind = bisect_left(order, start), bisect_left(order, end)
+            some = (
+                order[max(first, behind - _FEW) : behind][::-1]
+                if reverse
+                else order[first : min(behind, first + _FEW)]
+            )
+            yield from some
+            if len(some) < _FEW:
+                return
+            if reverse:
+                end = some[-1]
+            else:
+                start = some[-1] + b"\0"
+
+    def _still_there(self, base: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        """What lies below, as far as it has not been changed meanwhile."""
         writes = self.writes
-        before = gt if reverse else lt
-        place = 0
         for key, stored in base:
-            while place < len(own) and before(own[place], key):
-                value = writes[own[place]]
-                if value is not None:
-                    yield own[place], value
-                place += 1
-            if place < len(own) and own[place] == key:
-                place += 1
             value = writes.get(key, stored)
             if value is not None:
                 yield key, value
-        for key in islice(own, place, None):
-            value = writes[key]
+
+    def _merged(
+        self, own: Iterator[bytes], base: Iterator[tuple[bytes, bytes]], reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
+        writes = self.writes
+        before = gt if reverse else lt
+        waiting = next(own, None)
+        for key, stored in base:
+            while waiting is not None and before(waiting, key):
+                value = writes[waiting]
+                if value is not None:
+                    yield waiting, value
+                waiting = next(own, None)
+            if waiting == key:
+                waiting = next(own, None)
+            value = writes.get(key, stored)
             if value is not None:
                 yield key, value
+        while waiting is not None:
+            value = writes[waiting]
+            if value is not None:
+                yield waiting, value
+            waiting = next(own, None)
 
 
 class Layered:

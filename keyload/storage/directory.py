@@ -1,0 +1,142 @@
+"""The directory of a node: who may open it, and whose it is (STO-1, STO-2, CLU-6)."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from pathlib import Path
+from typing import Annotated, Self
+
+import msgspec
+
+from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.storage import files, segments
+
+IDENTITY_BYTES = 4096
+"""Largest identity file."""
+
+FORMATS = {"identity": 1, "log": 1, "state": 1, "checkpoint": 1, "snapshot": 1, "archive": 1}
+"""Format versions of this program (STO-3)."""
+
+_LOCK = "owner.lock"
+_IDENTITY = "identity.json"
+_BEGUN = "identity.begun"
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+
+
+class Guard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What must never change silently: the ordered voters (none for a node alone), workers per node, data
+    shards."""
+
+    voters: tuple[str, ...]
+    workers: Count
+    shards: Count
+
+
+class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Whose directory it is."""
+
+    incarnation: str
+    node_id: str
+    guard: Guard
+    formats: dict[str, int] = msgspec.field(default_factory=lambda: dict(FORMATS))
+
+    def digest(self) -> bytes:
+        """SHA-256 of incarnation and guard, equal on all nodes of a cluster; peers compare it (CLU-21)."""
+        return hashlib.sha256(msgspec.json.encode((self.incarnation, self.guard))).digest()
+
+
+class NodeDirectory:
+    """The one opener of a node's directory.
+
+    The lock belongs to the front and to every worker that inherits `lock_descriptor`; it ends with the last
+    of them, also when they are killed. Conflict when another process holds the directory, Corruption when it
+    holds a symbolic link.
+    """
+
+    def __init__(self, root: Path) -> None:
+        root = root.resolve()
+        files.private_directory(root)
+        self.root = root
+        self.lock_descriptor = files.open_private(root / _LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            try:
+                fcntl.flock(self.lock_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                detail = "The data directory is in use by another process."
+                raise KeyLoadError(ErrorCode.CONFLICT, detail) from error
+            files.refuse_links(root)
+            os.set_inheritable(self.lock_descriptor, True)
+        except BaseException:
+            self.close()
+            raise
+
+    def worker_directory(self, worker: int) -> Path:
+        """Where a worker keeps its files."""
+        return self.root / f"worker-{worker}"
+
+    def establish(self, identity: Identity, *, segment_bytes: int = segments.SEGMENT_BYTES) -> None:
+        """Make an empty directory that of `identity`, or make sure it is already.
+
+        To be called before any worker starts, so that the guard record is durable before the first vote.
+        Errors: Conflict when the stored identity differs; Corruption when it is malformed, when it is
+        missing although there is data, or when the data is missing; FormatUnsupported for another format
+        version. Nothing is changed then.
+        """
+        stored = files.read_small(self.root / _IDENTITY, IDENTITY_BYTES)
+        if stored is not None:
+            self._check(_decoded(stored), identity)
+            return
+        content = msgspec.json.format(msgspec.json.encode(identity))
+        if len(content) > IDENTITY_BYTES:
+            raise KeyLoadError(ErrorCode.VALIDATION, "The identity of the node is longer than 4096 bytes.")
+        begun = self.root / _BEGUN
+        if not begun.exists():
+            if any(self.root.glob("worker-*")):
+                raise KeyLoadError(ErrorCode.CORRUPTION, "The directory holds data but no identity.")
+            files.write_durably(begun, content)
+        # Until the identity has its name no worker has run: a start that was cut short here is begun again.
+        for worker in range(identity.guard.workers):
+            directory = self.worker_directory(worker)
+            files.private_directory(directory)
+            segments.begin_log(
+                directory / "wal", segments.LogOwner(worker, identity.incarnation), segment_bytes
+            )
+        files.write_durably(self.root / _IDENTITY, content)
+        begun.unlink()
+
+    def close(self) -> None:
+        """Give up this process's share of the lock."""
+        if self.lock_descriptor >= 0:
+            os.close(self.lock_descriptor)
+            self.lock_descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check(self, stored: Identity, expected: Identity) -> None:
+        """Refuse a directory that is another node's, or whose logs are gone."""
+        if stored.formats != FORMATS:
+            raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, "The directory has unknown format versions.")
+        for name in ("incarnation", "node_id", "guard"):
+            if getattr(stored, name) != getattr(expected, name):
+                detail = f"The directory belongs to another node: its {name} differs from the configured one."
+                raise KeyLoadError(ErrorCode.CONFLICT, detail)
+        for worker in range(stored.guard.workers):
+            log = self.worker_directory(worker) / "wal"
+            if not segments.segment_path(log, segments.FIRST_SEGMENT).exists():
+                raise KeyLoadError(ErrorCode.CORRUPTION, f"The log of worker {worker} is missing.")
+
+
+def _decoded(content: bytes) -> Identity:
+    if len(content) > IDENTITY_BYTES:
+        raise KeyLoadError(ErrorCode.CORRUPTION, "The identity of the directory is longer than 4096 bytes.")
+    try:
+        return msgspec.json.decode(content, type=Identity)
+    except msgspec.DecodeError as error:
+        raise KeyLoadError(ErrorCode.CORRUPTION, "The identity of the directory is malformed.") from error
