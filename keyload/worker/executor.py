@@ -194,6 +194,8 @@ class _Run:
         rights = self._rights(command.principal)
         if rights is None or not rights.valid_at(self.instant):
             return _UNAUTHENTICATED
+        if (command.partition is None) != (executor.shard == 0):
+            return answers.refused(ErrorCode.OWNERSHIP_LOST, "The command was sent to another shard's place.")
         handler = executor.commands.get(command.operation)
         if handler is None:
             return answers.refused(ErrorCode.NOT_FOUND, "There is no such command.")
@@ -242,7 +244,7 @@ class _Run:
     def _succeeded(
         self, answer: Answer, scope: _Scope, prefix: bytes, context: CommandContext, command: Command
     ) -> Answer:
-        """Keep what the command changed and answered; a receipt is kept by its parts, another result as text."""
+        """Keep what the command changed and answered: a receipt by its parts, another result as text."""
         result = answer.payload if context.receipts is None else None
         self._store(scope, prefix, context, command, context.receipts, result, None)
         context.txn.merge_into(self.txn)

@@ -324,10 +324,13 @@ def test_unknown_operations_and_unreadable_requests_are_refused_unstored(shard: 
         (replace(good, operation="keyload_documents_get"), ErrorCode.NOT_FOUND),
         (replace(good, payload=b"\xc1"), ErrorCode.VALIDATION),
         (replace(good, payload=b"\x80"), ErrorCode.VALIDATION),
-        (replace(good, partition=OTHER), ErrorCode.VALIDATION),
+        (replace(good, partition=None), ErrorCode.OWNERSHIP_LOST),
     ):
         assert code_of(shard.run(command)[0]) == code
     assert code_of(shard.run(Pending(good, internal=True))[0]) == ErrorCode.NOT_FOUND
+    before = shard.content()
+    assert before == {}
+    assert code_of(shard.run(replace(good, partition=OTHER))[0]) == ErrorCode.VALIDATION
     assert code_of(shard.run(good)[0]) == "ok"
 
 
