@@ -8,24 +8,19 @@ from collections.abc import Sequence
 from keyload.codec.identity import partition_key
 from keyload.contract.commands import CommandRequest
 from keyload.contract.errors import ErrorCode
-from keyload.contract.limits import BATCH_MAX_MUTATIONS
+from keyload.contract.limits import BATCH_MAX_BYTES, BATCH_MAX_MUTATIONS
 from keyload.contract.mutations import Mutation
 from keyload.contract.shared import CommitReceipt
-from keyload.models.context import CommandContext, CommandHandler, MutationHandler, refuse
+from keyload.models.context import CommandContext, CommandHandler, MutationHandler, Receipt, refuse
 from keyload.models.receipts import commit_receipt
-
-Receipt = tuple[str, str, str, int]
+from keyload.models.records import pack_record
 
 
 def _handler(context: CommandContext, mutation: Mutation) -> MutationHandler:
-    handler = context.mutations.get(_kind(mutation))
+    handler = context.mutations.get(type(mutation))
     if handler is None:
         refuse(ErrorCode.UNSUPPORTED_CAPABILITY, "This version does not offer a mutation of the batch.")
     return handler
-
-
-def _kind(mutation: Mutation) -> str:
-    return str(mutation.__struct_config__.tag)
 
 
 def authorize_effects(context: CommandContext, mutations: Sequence[Mutation]) -> None:
@@ -54,6 +49,9 @@ def _authorize(context: CommandContext, request: CommandRequest) -> None:
 
 
 def _execute(context: CommandContext, request: CommandRequest) -> CommitReceipt:
+    # Only a request of that size can hold mutations of that size, so the exact measure is hardly ever taken.
+    if context.request_bytes > BATCH_MAX_BYTES and len(pack_record(request.mutations)) > BATCH_MAX_BYTES:
+        refuse(ErrorCode.RESOURCE_EXHAUSTED, "The mutations of the command are too large.", "/mutations")
     if request.ownership_epoch != context.ownership_epoch:
         refuse(ErrorCode.OWNERSHIP_LOST, "The partition has another ownership epoch.")
     return commit_receipt(context, apply_effects(context, request.mutations))

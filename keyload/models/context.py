@@ -6,7 +6,7 @@ worker makes that read, and the command runs again with the answer at hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 import msgspec
@@ -14,12 +14,16 @@ import msgspec
 from keyload.contract.catalog import ResourceDefinition
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
+from keyload.contract.shared import DurabilityProfile
 from keyload.models.budget import Budget
 from keyload.models.security.rights import Rights
 from keyload.storage.txn import Reader, Txn
 
 PartitionKey = tuple[str, str, str, str]
 """tenantId, databaseId, transactionDomainId, partitionKey."""
+
+Receipt = tuple[str, str, str, int]
+"""kind, resource, id, revision of an effect (CMD-13)."""
 
 MAX_EVIDENCE = 256
 
@@ -62,7 +66,7 @@ class Effect(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
 
     mutation: Any
-    receipt: tuple[str, str, str, int]
+    receipt: Receipt
     before: bytes | None
     after: bytes | None
 
@@ -72,7 +76,8 @@ class CommandContext:
 
     `instant` is the logged instant in ticks (CON-72), `position` the commit position, `command_id` 16 bytes,
     `from_events` tells that document effects come from a projection or subscription (DOC-14). Effects and the
-    event sequence count only when the command succeeds.
+    event sequence count only when the command succeeds. `mutations` holds the handlers by record type;
+    `receipts` are those of the command's `CommitReceipt`, if it answers one.
     """
 
     __slots__ = (
@@ -92,6 +97,8 @@ class CommandContext:
         "partition_number",
         "position",
         "principal",
+        "receipts",
+        "request_bytes",
         "rights",
         "txn",
     )
@@ -102,17 +109,18 @@ class CommandContext:
         txn: Txn,
         rights: Rights,
         catalog: CatalogView,
-        mutations: Mapping[str, MutationHandler],
+        mutations: Mapping[type, MutationHandler],
         partition: PartitionKey | None,
         atomic_partition_id: str,
         partition_number: int,
         ownership_epoch: int,
         event_sequence: int,
         command_id: bytes,
+        request_bytes: int,
         instant: int,
         position: int,
         incarnation: str,
-        durability: str,
+        durability: DurabilityProfile,
         evidence: tuple[Evidence, ...] = (),
     ) -> None:
         self.txn = txn
@@ -126,18 +134,20 @@ class CommandContext:
         self.ownership_epoch = ownership_epoch
         self.event_sequence = event_sequence
         self.command_id = command_id
+        self.request_bytes = request_bytes
         self.instant = instant
         self.position = position
         self.incarnation = incarnation
         self.durability = durability
         self.evidence = evidence
         self.effects: list[Effect] = []
+        self.receipts: Sequence[Receipt] | None = None
         self.from_events = False
 
     def effect(
         self,
         mutation: Any,
-        receipt: tuple[str, str, str, int],
+        receipt: Receipt,
         before: bytes | None = None,
         after: bytes | None = None,
     ) -> None:
@@ -227,7 +237,7 @@ class MutationHandler(msgspec.Struct, frozen=True):
     what it derived, each (kind, resource, id, revision)."""
 
     authorize: Callable[[CommandContext, Any], None]
-    apply: Callable[[CommandContext, Any], tuple[tuple[str, str, str, int], ...]]
+    apply: Callable[[CommandContext, Any], tuple[Receipt, ...]]
 
 
 class ReadHandler(msgspec.Struct, frozen=True):

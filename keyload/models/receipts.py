@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from keyload.contract.shared import CommitReceipt, CommitToken, DurabilityProfile, MutationReceipt
-from keyload.models.context import CommandContext
-
-Receipt = tuple[str, str, str, int]
-"""kind, resource, id, revision."""
+from keyload.models.context import CommandContext, Receipt
 
 
 def guid_text(data: bytes) -> str:
@@ -31,7 +28,7 @@ def build_receipt(
     atomic_partition_id: str,
     position: int,
     ownership_epoch: int,
-    durability: str,
+    durability: DurabilityProfile,
     receipts: Sequence[Receipt],
 ) -> CommitReceipt:
     """The receipt of a command from its parts."""
@@ -47,12 +44,16 @@ def build_receipt(
             MutationReceipt(kind=kind, resource=resource, id=changed, revision=revision)
             for kind, resource, changed, revision in receipts
         ),
-        durability=DurabilityProfile(durability),
+        durability=durability,
     )
 
 
 def commit_receipt(context: CommandContext, receipts: Sequence[Receipt]) -> CommitReceipt:
-    """The receipt of the command that is being executed."""
+    """The receipt of the command that is being executed; its parts are what the outcome keeps.
+
+    A handler that answers a receipt of an earlier command does not call this.
+    """
+    context.receipts = receipts
     return build_receipt(
         command_id=context.command_id,
         incarnation=context.incarnation,

@@ -18,8 +18,9 @@ from msgspec.structs import replace
 
 from keyload.codec.identity import atomic_partition_id
 from keyload.contract.errors import UNSTORED, ErrorCode, KeyLoadError
+from keyload.contract.mutations import MUTATIONS as MUTATION_RULES
 from keyload.contract.operations import OPERATIONS
-from keyload.contract.shared import CommitReceipt
+from keyload.contract.shared import DurabilityProfile
 from keyload.link.launch import Bootstrap
 from keyload.link.messages import Command
 from keyload.models import COMMANDS, MUTATIONS
@@ -31,6 +32,7 @@ from keyload.models.context import (
     MutationHandler,
     NeedsEvidence,
     PartitionKey,
+    Receipt,
 )
 from keyload.models.outbox import OutboxLimits, append
 from keyload.models.partitions import GLOBAL_NUMBER, PartitionHead, ShardMeta, load_head, load_meta
@@ -98,10 +100,12 @@ class Executor:
         self.shard = shard
         self.incarnation = incarnation
         self.incarnation_bytes = guid_bytes(incarnation)
-        self.durability = durability
+        self.durability = DurabilityProfile(durability)
         self.outbox = OutboxLimits() if outbox is None else outbox
         self.commands = commands
-        self.mutations = mutations
+        self.mutations: Mapping[type, MutationHandler] = {
+            MUTATION_RULES[kind].record: handler for kind, handler in mutations.items()
+        }
         self._retention = outcomes_retention_days * TICKS_PER_DAY
         self.decoders: dict[str, Callable[[bytes], Any]] = {
             name: msgspec.msgpack.Decoder(OPERATIONS[name].request).decode for name in commands
@@ -190,6 +194,8 @@ class _Run:
         rights = self._rights(command.principal)
         if rights is None or not rights.valid_at(self.instant):
             return _UNAUTHENTICATED
+        if (command.partition is None) != (executor.shard == 0):
+            return answers.refused(ErrorCode.OWNERSHIP_LOST, "The command was sent to another shard's place.")
         handler = executor.commands.get(command.operation)
         if handler is None:
             return answers.refused(ErrorCode.NOT_FOUND, "There is no such command.")
@@ -210,6 +216,7 @@ class _Run:
             ownership_epoch=head.ownership_epoch,
             event_sequence=head.event_sequence,
             command_id=command.command_id,
+            request_bytes=len(command.payload),
             instant=self.instant,
             position=self.position + 1,
             incarnation=executor.incarnation,
@@ -228,20 +235,18 @@ class _Run:
         if self.clock_uncertain:
             return _CLOCK
         try:
-            result = handler.execute(context, request)
+            answer = answers.success(handler.execute(context, request))
             self._append_effects(scope, context)
         except KeyLoadError as error:
             return self._refused(error, scope, prefix, context, command)
-        return self._succeeded(result, scope, prefix, context, command)
+        return self._succeeded(answer, scope, prefix, context, command)
 
     def _succeeded(
-        self, result: Any, scope: _Scope, prefix: bytes, context: CommandContext, command: Command
+        self, answer: Answer, scope: _Scope, prefix: bytes, context: CommandContext, command: Command
     ) -> Answer:
-        answer = answers.success(result)
-        if isinstance(result, CommitReceipt):
-            self._store(scope, prefix, context, command, outcomes.receipts_of(result), None, None)
-        else:
-            self._store(scope, prefix, context, command, None, answer.payload, None)
+        """Keep what the command changed and answered: a receipt by its parts, another result as text."""
+        result = answer.payload if context.receipts is None else None
+        self._store(scope, prefix, context, command, context.receipts, result, None)
         context.txn.merge_into(self.txn)
         self.write_bytes += _size(context.txn.writes)
         return answer
@@ -275,7 +280,7 @@ class _Run:
         prefix: bytes,
         context: CommandContext,
         command: Command,
-        receipts: tuple[Any, ...] | None,
+        receipts: Sequence[Receipt] | None,
         result: bytes | None,
         problem: Refused | None,
     ) -> None:
@@ -372,4 +377,4 @@ class _Run:
 
 
 def _size(writes: dict[bytes, bytes | None]) -> int:
-    return sum(len(key) + (0 if value is None else len(value)) for key, value in writes.items())
+    return sum(map(len, writes)) + sum(map(len, filter(None, writes.values())))

@@ -6,6 +6,7 @@ record to the shard's outcome log, in order of time, from which old outcomes are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,10 +14,11 @@ import msgspec
 
 from keyload.codec.tuples import pack
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.contract.shared import CommitReceipt
+from keyload.contract.shared import DurabilityProfile
 from keyload.models import tags
+from keyload.models.context import Receipt
 from keyload.models.partitions.keys import SHARD_SPACE, space
-from keyload.models.receipts import Receipt, build_receipt
+from keyload.models.receipts import build_receipt
 from keyload.models.records import Stored, pack_record
 from keyload.storage.txn import Reader
 from keyload.worker import answers
@@ -42,8 +44,8 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     instant: int
     position: int
     ownership_epoch: int
-    durability: str
-    receipts: tuple[Receipt, ...] | None = None
+    durability: DurabilityProfile
+    receipts: Sequence[Receipt] | None = None
     result: bytes | None = None
     problem: Refused | None = None
 
@@ -61,11 +63,6 @@ def outcome_prefix(number: int, principal: str) -> bytes:
 def refused_parts(error: KeyLoadError) -> Refused:
     """What is stored of a refusal."""
     return (str(error.code), error.detail, error.path, error.expected)
-
-
-def receipts_of(result: CommitReceipt) -> tuple[Receipt, ...]:
-    """The receipts of a commit as they are stored."""
-    return tuple((item.kind, item.resource, item.id, item.revision) for item in result.mutations)
 
 
 def refusal_of(parts: Refused) -> Answer:

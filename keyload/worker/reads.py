@@ -16,8 +16,8 @@ from keyload.models import READS
 from keyload.models.budget import Budget
 from keyload.models.catalog import FreshCatalog
 from keyload.models.context import CatalogView, NodeFacts, PartitionKey, ReadContext, ReadHandler
-from keyload.models.partitions import partition_number
-from keyload.models.security.rights import rights_of
+from keyload.models.partitions import load_meta, partition_number
+from keyload.models.security.rights import Rights, rights_of
 from keyload.storage.txn import Reader
 from keyload.worker import answers
 from keyload.worker.batch import Answer
@@ -42,18 +42,16 @@ class ReadAnswerer:
         reader: Reader,
         catalog: CatalogView,
         *,
-        cut: int,
         now: int,
         budget: Budget | None = None,
         node: NodeFacts | None = None,
     ) -> Answer:
-        """Answer one read at the cut of `reader`, whose commit position is `cut`; `now` is the node's clock
-        in ticks.
+        """Answer one read at the cut of `reader`; `now` is the node's clock in ticks.
 
         An unexpected failure is `OwnershipLost`: nothing was changed and the caller may ask again.
         """
         try:
-            return self._answer(read, reader, catalog, cut, now, budget or Budget(), node)
+            return self._answer(read, reader, catalog, now, budget or Budget(), node)
         except KeyLoadError as error:
             return answers.refusal(error)
         except Exception as error:
@@ -65,14 +63,13 @@ class ReadAnswerer:
         read: Read,
         reader: Reader,
         catalog: CatalogView,
-        cut: int,
         now: int,
         budget: Budget,
         node: NodeFacts | None,
     ) -> Answer:
         view = FreshCatalog(reader) if self._shard == 0 else catalog
         record = view.principal(read.principal)
-        rights = None if record is None else rights_of(record)
+        rights = None if record is None else (Rights if self._shard == 0 else rights_of)(record)
         if rights is None or not rights.valid_at(now):
             return answers.refused(ErrorCode.UNAUTHENTICATED, "There is no valid current identity.")
         handler = self._reads.get(read.operation)
@@ -86,7 +83,7 @@ class ReadAnswerer:
             catalog=view,
             partition=partition,
             partition_number=None if partition is None else partition_number(reader, partition),
-            cut=cut,
+            cut=load_meta(reader).position,
             now=now,
             incarnation=self._incarnation,
             budget=budget,

@@ -194,7 +194,7 @@ class Shard:
             payload=msgspec.msgpack.encode(request),
         )
         with self.store.reader() as reader:
-            answer = self.answerer.answer(read, reader, self.catalog, cut=self.index, now=self.now, **options)
+            answer = self.answerer.answer(read, reader, self.catalog, now=self.now, **options)
         return result_of(answer, operation)
 
     def get(

@@ -12,7 +12,7 @@ from keyload.codec import json_text
 from keyload.contract import capabilities
 from keyload.contract.documents import DeleteDocument, PatchDocument, PutDocument
 from keyload.contract.errors import ErrorCode
-from keyload.models.context import CommandContext, MutationHandler, refuse
+from keyload.models.context import CommandContext, MutationHandler, Receipt, refuse
 from keyload.models.documents.collections import CollectionPlan, open_collection
 from keyload.models.documents.indexes import replace_entries
 from keyload.models.documents.keys import (
@@ -28,7 +28,7 @@ from keyload.models.documents.rows import check_row
 from keyload.models.security import fields
 
 WRITE = capabilities.mask("DocumentsWrite")
-Receipts = tuple[tuple[str, str, str, int], ...]
+Receipts = tuple[Receipt, ...]
 _EMPTY_TEXT = "{}"
 
 

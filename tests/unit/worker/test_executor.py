@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from keyload.contract.documents import DeleteDocument, PutDocument
 from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.limits import BATCH_MAX_BYTES
 from keyload.models import MUTATIONS
 from keyload.models.context import CommandContext, Evidence, MutationHandler, refuse
 from keyload.models.partitions import load_head, load_meta, partition_number
@@ -251,6 +252,36 @@ def test_a_batch_closes_at_256_commands_and_4_mib(shard: Shard) -> None:
     assert shard.last.taken == 3
 
 
+@pytest.mark.covers("CMD-7", "CON-53")
+def test_mutations_of_8_mib_pass_and_one_byte_more_does_not(shard: Shard) -> None:
+    def sized(size: int) -> list[PutDocument]:
+        full = [put(str(number), f'{{"a":"{"x" * 1_000_000}"}}') for number in range(8)]
+        spare = size - len(msgspec.msgpack.encode([*full, put("9", f'{{"a":"{"x" * 100_000}"}}')]))
+        return [*full, put("9", f'{{"a":"{"x" * (100_000 + spare)}"}}')]
+
+    assert len(msgspec.msgpack.encode(sized(BATCH_MAX_BYTES))) == BATCH_MAX_BYTES
+    command = shard.commit_command(sized(BATCH_MAX_BYTES + 1))
+    assert code_of(shard.run(command)[0]) == ErrorCode.RESOURCE_EXHAUSTED
+    assert len(shard.commit(*sized(BATCH_MAX_BYTES)).mutations) == 9
+
+
+@pytest.mark.covers("CMD-8")
+def test_derived_effects_count_toward_the_256(open_shard: OpenShard) -> None:
+    def twice(context: CommandContext, mutation: PutDocument) -> Any:
+        apply = MUTATIONS["putDocument"].apply
+        return (*apply(context, mutation), *apply(context, mutation))
+
+    double = MutationHandler(authorize=MUTATIONS["putDocument"].authorize, apply=twice)
+    shard = open_shard(
+        resources=[collection()],
+        principals=[principal()],
+        mutations={**MUTATIONS, "putDocument": double},
+    )
+    many = [put(str(number)) for number in range(129)]
+    assert code_of(shard.run(shard.commit_command(many))[0]) == ErrorCode.RESOURCE_EXHAUSTED
+    assert len(shard.commit(*many[:128]).mutations) == 256
+
+
 def test_batches_in_flight_are_built_on(shard: Shard) -> None:
     with shard.store.reader() as reader:
         first = shard.executor.execute(reader, [Pending(shard.commit_command([put()]))], shard.catalog, START)
@@ -293,10 +324,13 @@ def test_unknown_operations_and_unreadable_requests_are_refused_unstored(shard: 
         (replace(good, operation="keyload_documents_get"), ErrorCode.NOT_FOUND),
         (replace(good, payload=b"\xc1"), ErrorCode.VALIDATION),
         (replace(good, payload=b"\x80"), ErrorCode.VALIDATION),
-        (replace(good, partition=OTHER), ErrorCode.VALIDATION),
+        (replace(good, partition=None), ErrorCode.OWNERSHIP_LOST),
     ):
         assert code_of(shard.run(command)[0]) == code
     assert code_of(shard.run(Pending(good, internal=True))[0]) == ErrorCode.NOT_FOUND
+    before = shard.content()
+    assert before == {}
+    assert code_of(shard.run(replace(good, partition=OTHER))[0]) == ErrorCode.VALIDATION
     assert code_of(shard.run(good)[0]) == "ok"
 
 
