@@ -310,3 +310,18 @@ def test_the_sdk_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert "secret" not in caplog.text
     assert not [record for record in caplog.records if record.name.startswith("mcp")]
     assert "stage=invoke" in caplog.text
+
+
+@pytest.mark.covers("MCP-2", "MCP-21")
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+def test_every_revision_of_the_handshake_gets_the_answer(version: str) -> None:
+    async def status(who: Any, command_id: Any, request: Any) -> bytes:
+        return b'{"node":1.50}'
+
+    async def test(driver: Driver) -> None:
+        params = {"name": "gateway_tool_invoke", "arguments": {"toolId": "keyload_admin_status"}}
+        body = message("tools/call", params, modern=False)
+        reply = await driver.send(body, {**headers_for(body, modern=False), "mcp-protocol-version": version})
+        assert b'"structuredContent":{"result":{"node":1.50},"requestId":"' in reply.body
+
+    with_driver(test, Functions({"keyload_admin_status": status}))

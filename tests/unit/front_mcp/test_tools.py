@@ -6,15 +6,17 @@ import json
 import math
 from typing import Any
 
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.operations import OPERATIONS
 from keyload.front.calls import Outcome, RequestContext
-from keyload.front.mcp import McpHost, inspect
+from keyload.front.mcp import McpHost, inspect, tools
 from keyload.front.mcp.schemas import MAX_QUERY_BYTES
 from keyload.front.mcp.tools import META_TOOLS, tool_list
+from keyload.gateway import RegistrationError
 from tests.unit.front_mcp.support import (
     HANDSHAKE,
     Driver,
@@ -455,10 +457,6 @@ def test_a_target_that_differs_from_the_admitted_one_never_runs() -> None:
 
 @pytest.mark.covers("MCP-31", "MCP-34")
 def test_more_operations_than_allowed_stop_the_host() -> None:
-    import msgspec
-
-    from keyload.gateway import RegistrationError
-
     status = OPERATIONS[STATUS]
     many = {f"op_{n}": msgspec.structs.replace(status, name=f"op_{n}") for n in range(256)}
     McpHost(Functions({}), many)
@@ -466,3 +464,25 @@ def test_more_operations_than_allowed_stop_the_host() -> None:
         McpHost(Functions({}), {**many, "op_256": msgspec.structs.replace(status, name="op_256")})
     with pytest.raises(RegistrationError):
         McpHost(Functions({}), {"a": msgspec.structs.replace(status, description="d" * 4097)})
+
+
+@ERAS
+@pytest.mark.covers("MCP-23", "ADM-26", "CON-181")
+def test_matches_that_do_not_fit_are_left_out_whole(modern: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(driver: Driver) -> None:
+        query = {"query": "configure a resource, a principal, a key or read a document"}
+        full = (await driver.call(SEARCH, {**query, "maxResults": 4})).structured["result"]["matches"]
+        grouped = (await driver.call(ROUTE, query)).structured["result"]["categories"]
+        assert len(full) == 4
+        for room, count in ((1, 1), (len(json.dumps(full[:2], separators=(",", ":"))), 2)):
+            monkeypatch.setattr(tools, "MATCHES_BYTES", room)
+            reply = await driver.call(SEARCH, {**query, "maxResults": 4}, modern=modern)
+            assert reply.structured["result"]["matches"] == full[:count]
+            assert f"{4 - count} more did not fit" in reply.result["content"][0]["text"]
+            assert len(reply.body) <= 65_536
+        monkeypatch.setattr(tools, "MATCHES_BYTES", 1)
+        reply = await driver.call(ROUTE, query, modern=modern)
+        (category,) = reply.structured["result"]["categories"]
+        assert category["tools"] == grouped[0]["tools"][:1]
+
+    with_driver(test)
