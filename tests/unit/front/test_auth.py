@@ -120,13 +120,13 @@ def test_a_revocation_counts_for_every_request_that_arrives_after_it() -> None:
             peer.behaviour = lambda message: () if isinstance(message, Barrier) else peer.answer(message)
             await until(lambda: peer.version == VERSION)
             before = len(barriers(peer))
-            waiting = asyncio.create_task(
-                ask(node, "POST", "/v1/documents/get", get_document(), key_text=READER)
-            )
-            barriers = lambda: [m for m in peer.received if isinstance(m, Barrier)]  # noqa: E731
-            await until(lambda: len(barriers()) > before)
+            asking = ask(node, "POST", "/v1/documents/get", get_document(), key_text=READER)
+            waiting = asyncio.create_task(asking)
+            await until(lambda: len(barriers(peer)) > before)
+            peer.version, peer.behaviour = VERSION + 1, peer.answer
             revoked = CatalogDelta(VERSION + 1, False, [key(READER, "reader", revoked=True)])
-            peer.say(revoked, Confirmed(barriers()[-1].call, VERSION + 1))
+            begun = barriers(peer)[before:]
+            peer.say(revoked, *(Confirmed(barrier.call, VERSION + 1) for barrier in begun))
             assert (await waiting).status == 401
 
     run(main())
