@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from keyload.client.errors import KeyLoadError
-from keyload.contract.errors import ErrorCode, Problem
+from keyload.contract.errors import UNSTORED, ErrorCode, Problem
 from keyload.contract.limits import whole
 from keyload.contract.operation import Operation
 
@@ -28,6 +28,8 @@ DEFAULT_RETRIES: Final = 8
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 2.0
 _REPEATABLE = {ErrorCode.UNKNOWN_WRITE_OUTCOME, ErrorCode.OWNERSHIP_LOST}
+_TELLS_NOTHING = UNSTORED | {ErrorCode.RESOURCE_EXHAUSTED, ErrorCode.PERMISSION_DENIED}
+"""Refusals of a repeat that leave open what became of an earlier try (CON-62, CON-63, ADM-15)."""
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 _problems = msgspec.json.Decoder(Problem)
@@ -176,7 +178,7 @@ class Progress(Generic[T]):
             return self._repeat(self._broken("The answer of the server is not a problem it may send."), now)
         if error.code in _REPEATABLE:
             return self._repeat(error, now)
-        raise error
+        raise self._in_view_of_earlier_tries(error)
 
     def refused(self, now: float) -> Done[T] | Again:
         """The node could not be reached: nothing was sent."""
@@ -209,17 +211,24 @@ class Progress(Generic[T]):
         return KeyLoadError.local(code, detail, self._call.command_id)
 
     def _repeat(self, error: KeyLoadError, now: float, *, sent: bool = True) -> Again:
-        """Another try at another node, or the error when tries or time are used up.
-
-        Once a write may have been committed, only a definite answer ends the doubt.
-        """
+        """Another try at another node, or the error when tries or time are used up."""
         self._in_doubt = self._in_doubt or (sent and error.code is ErrorCode.UNKNOWN_WRITE_OUTCOME)
-        if self._in_doubt and error.code is not ErrorCode.UNKNOWN_WRITE_OUTCOME:
-            error = self._broken("An earlier try of this write may have been committed.")
         pause = self._pause * (0.5 + self._draw() / 2)
         if self._left <= 0 or now + pause >= self._deadline:
-            raise error
+            raise self._in_view_of_earlier_tries(error)
         self._left -= 1
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         self._nodes.leave(self._address)
         return Again(pause)
+
+    def _in_view_of_earlier_tries(self, error: KeyLoadError) -> KeyLoadError:
+        """Once a write may have been committed, only a definite answer ends the doubt (CON-66)."""
+        if not self._in_doubt or error.code not in _TELLS_NOTHING:
+            return error
+        if error.code is ErrorCode.UNKNOWN_WRITE_OUTCOME:
+            return error
+        doubt = self._broken(
+            f"An earlier try may have been committed; the last one was answered {error.code}."
+        )
+        doubt.request_id = error.request_id
+        return doubt
