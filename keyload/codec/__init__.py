@@ -1,1 +1,1 @@
-"""What turns contract values into bytes and back: strict JSON, decoding, schemas, keys, fingerprints, tokens."""
+"""What turns contract values into bytes and back: strict JSON, schemas, keys, fingerprints, tokens."""

@@ -1,4 +1,4 @@
-"""What the declaration of a record says about each member, read once and shared by decoding, schema and fingerprint."""
+"""What the declaration of a record says about each member, read once for decoding, schema and fingerprint."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from keyload.contract.base import Member, Record
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """One member: JSON name, attribute, type of the value or item, container and what may be left out.
 
-    `kind` is bool, int, float, str, bytes, `Any`, a `Record` or `Choice` class, or a tuple of tagged records (a
-    union). `default` is the value of an absent member, NODEFAULT when there is none.
+    `kind` is bool, int, float, str, bytes, `Any`, a `Record` or `Choice` class, or a tuple of tagged records
+    (a union). `default` is the value of an absent member, NODEFAULT when there is none.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """From a parsed tree to a record of the contract: every rule of CON-2, CON-6..16 and CON-20 in one place.
 
-A decoder is compiled once per record type from its declaration. The first fault is raised as `KeyLoadError` with the
-JSON pointer of the wrong member and what was expected there.
+A decoder is compiled once per record type from its declaration. The first fault is raised as `KeyLoadError`
+with the JSON pointer of the wrong member and what was expected there.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def decode(
     """The value of a record type, or of `bool`, that `tree` stands for.
 
     `path` is the pointer of `tree` itself. `texts` takes up the canonical form of each JSON text met.
-    `strict_integers` refuses integers written as text, as the three gateway tools do. Validation, or the code that a
-    member names, for the first fault.
+    `strict_integers` refuses integers written as text, as the three gateway tools do. Validation, or the code
+    that a member names, for the first fault.
     """
     try:
         return _reader(kind, not strict_integers)(tree, texts)
@@ -55,7 +55,7 @@ def decode_request(operation: Operation, tree: Any, *, texts: Texts | None = Non
 def decode_arguments(
     operation: Operation, tree: Any, *, texts: Texts | None = None
 ) -> tuple[str | None, Any]:
-    """Outer command id and request of an argument envelope (CON-39); both None where the operation has none."""
+    """Outer command id and request of an argument envelope (CON-39); None where the operation has none."""
     names = operation.arguments
     try:
         envelope = _envelope(tree, names)
@@ -94,7 +94,7 @@ def _command_id(value: Any, texts: Texts | None) -> Any:
 _GUID = scalar_readers.guid(Member(not_empty=True))
 _COMMAND_ID: Reader = _command_id
 
-# --- compiled readers ---------------------------------------------------------------------------------------------
+# --- compiled readers --------------------------------------------------------------------------------------
 
 
 @cache
@@ -302,7 +302,7 @@ def _at(fault: Fault, step: str) -> Fault:
     return fault
 
 
-# --- examples -----------------------------------------------------------------------------------------------------
+# --- examples ----------------------------------------------------------------------------------------------
 
 _EXAMPLES: dict[str, Any] = {
     "boolean": False,
@@ -331,7 +331,7 @@ _EXAMPLE_TEXTS = {
 
 @cache
 def skeleton(kind: Any) -> Any:
-    """The smallest valid request of a type as a JSON tree: required members only, made from the declaration."""
+    """The smallest valid request of a type as a JSON tree: its required members only. Not to be changed."""
     if kind is bool:
         return True
     variant = tag(kind)
@@ -363,7 +363,7 @@ def _example(member: Declared) -> Any:
 
 def _example_item(kind: Any, mark: Member, form: str | None, member: Declared) -> Any:
     if isinstance(kind, tuple):
-        return skeleton(kind[0])
+        return skeleton(cast(type[Record], kind[0]))
     if isinstance(kind, type) and issubclass(kind, Record):
         return skeleton(kind)
     if isinstance(kind, type) and issubclass(kind, Choice):

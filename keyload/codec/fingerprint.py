@@ -1,7 +1,8 @@
-"""Fingerprints of commands: SHA-256 of their meaning, so that a repeat is told from another command (CMD-17, CON-59).
+"""Fingerprints: SHA-256 of what a command means, to tell a repeat from another command (CMD-17, CON-59).
 
-Hashed is the JSON text of operation, partition and decoded request: members sorted, defaults written out, computed
-members left out, each JSON text replaced by its canonical form (in a list of one, to differ from null).
+Hashed is the JSON text of operation, partition and decoded request: members sorted, defaults written out,
+computed members left out, each JSON text replaced by its canonical form (in a list of one, to differ from
+null).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def fingerprint(
 
     `texts` is what decoding left behind; a JSON text that is not in it is read again.
     """
-    tree = request if isinstance(request, bool | None) else _shape(type(request))(request, texts or {})
+    tree = _shape(type(request))(request, texts or {}) if isinstance(request, Record) else request
     return hashlib.sha256(_ENCODE((operation_name, partition, tree))).digest()
 
 

@@ -51,8 +51,8 @@ def with_identity(partition: PartitionRef) -> PartitionRef:
 def data_shard(partition_id: str, shards: int) -> int:
     """Data shard 1..`shards` of a partition by rendezvous hashing.
 
-    Each shard gets the weight SHA-256(partition id, shard number); the greatest wins. With one more shard only the
-    partitions that the new one wins move.
+    Each shard gets the weight SHA-256(partition id, shard number); the greatest wins. With one more shard
+    only the partitions that the new one wins move.
     """
     seed = partition_id.encode("ascii")
     return max(

@@ -1,6 +1,7 @@
 """Instants and durations: canonical text and ticks of 100 nanoseconds (CON-12, CON-13).
 
-An instant is a signed count of ticks since 1970-01-01 UTC, from year 1 to 9999. A duration is a signed 64-bit count.
+An instant is a signed count of ticks since 1970-01-01 UTC, from year 1 to 9999. A duration is a signed 64-bit
+count.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _DURATION = re.compile(r"(-?)(?:(\d{1,8})\.)?([01]\d|2[0-3]):([0-5]\d):([0-5]\d)
 
 
 def parse_instant(text: str) -> int:
-    """Ticks of an ISO 8601 text with offset or Z. Validation for any other text and outside years 1..9999 UTC."""
+    """Ticks of an ISO 8601 text with offset or Z. Validation for other texts and outside years 1..9999."""
     match = _INSTANT.fullmatch(text)
     if match is None:
         raise KeyLoadError(ErrorCode.VALIDATION, "The text is not a timestamp with offset.")

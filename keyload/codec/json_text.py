@@ -1,7 +1,7 @@
 """JSON text members: what is accepted, exact numbers, canonical text and equality (CON-22..27, DOC-5..9).
 
-A tree made here has its numbers in normal form: an int for a whole number below 10^34, else a Decimal without surplus
-zeros. Equal values then have equal trees and equal canonical text.
+A tree made here has its numbers in normal form: an int for a whole number below 10^34, else a Decimal without
+surplus zeros. Equal values then have equal trees and equal canonical text.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ _SCAN = strict_json.make_scanner(_exact_whole, exact_number, kernels.register("j
 def check(text: str, object_only: bool = False) -> Any:
     """The tree of a JSON text, numbers in normal form.
 
-    ResourceExhausted above 1 MiB of UTF-8. Validation when it is not one JSON value, is nested deeper than 32, names
-    a member twice, holds a lone surrogate or a number out of bounds, or is no object though `object_only`.
+    ResourceExhausted above 1 MiB of UTF-8. Validation when it is not one JSON value, is nested deeper than
+    32, names a member twice, holds a lone surrogate or a number out of bounds, or is no object though
+    `object_only`.
     """
     try:
         data = text.encode("utf-8")
@@ -74,9 +75,9 @@ def check(text: str, object_only: bool = False) -> Any:
             expected=f"at most {JSON_TEXT_MAX_BYTES} bytes of UTF-8",
         )
     strict_json.check_shape(data, JSON_TEXT_MAX_DEPTH)
-    tree = strict_json.scan(text, _SCAN, _SCAN)
+    tree: Any = strict_json.scan(text, _SCAN, _SCAN)
     strict_json.check_surrogates(text)
-    if object_only and not isinstance(tree, dict):
+    if object_only and tree.__class__ is not dict:
         raise strict_json.invalid("The JSON text is no object.", "JSON text of an object")
     return tree
 
@@ -94,14 +95,14 @@ def exact(tree: Any) -> Any:
             return exact_number(tree)
 
 
-# --- canonical text -----------------------------------------------------------------------------------------------
+# --- canonical text ----------------------------------------------------------------------------------------
 
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _ESCAPES = str.maketrans({chr(code): f"\\u{code:04x}" for code in range(0x20)} | _SHORT_ESCAPES)
 
 
 def number_text(value: int | Decimal) -> str:
-    """Canonical text of a number in normal form: plain for scientific exponents -6..33, else `1.5e-7`, `1e34`."""
+    """Canonical text of a number in normal form: plain for exponents -6..33, else `1.5e-7`, `1e34`."""
     if isinstance(value, int):
         return str(value)
     if _PLAIN_MIN <= value.adjusted() <= _PLAIN_MAX:

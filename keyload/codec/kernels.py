@@ -1,7 +1,7 @@
 """Which form of each accelerated kernel this process uses (TST-6, TST-9).
 
-`KEYLOAD_SCALAR=1`, read once at import, selects the plain reference form of every kernel; bytes and results are the
-same in both. Modules ask `SCALAR` and register the form they took, so that a start line can name it.
+`KEYLOAD_SCALAR=1`, read once at import, selects the plain reference form of every kernel; bytes and results
+are the same in both. Modules ask `SCALAR` and register the form they took, so that a start line can name it.
 """
 
 from __future__ import annotations

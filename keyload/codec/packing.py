@@ -1,11 +1,12 @@
 """Untyped MessagePack for stored rows: what was packed comes back, with tuples as lists.
 
-Values are None, bool, int of 64 bits, float, str, bytes, lists and dicts of these. Bytes that are not exactly one such
-value are Corruption: they come from disk or from a peer, never from a caller.
+Values are None, bool, int of 64 bits, float, str, bytes, lists and dicts of these. Bytes that are not exactly
+one such value are Corruption: they come from disk or from a peer, never from a caller.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from keyload.codec import kernels
@@ -15,16 +16,18 @@ kernels.register("messagepack", "c")
 
 import msgpack  # noqa: E402 - its form is chosen by the environment that kernels sets
 
+_packb: Callable[..., bytes] = msgpack.packb  # pyright: ignore
+_unpackb: Callable[..., Any] = msgpack.unpackb  # pyright: ignore
+
 _MAX_BYTES = 64 << 20  # far above a full batch (8 MiB); stops a damaged length from asking for gigabytes
 
 
 def pack(value: Any) -> bytes:
-    """MessagePack of `value`. Validation for an integer outside 64 bits, a lone surrogate or a foreign type."""
+    """MessagePack of `value`. Validation for an integer outside 64 bits, a lone surrogate, a foreign type."""
     try:
-        packed: bytes = msgpack.packb(value, use_bin_type=True)
+        return _packb(value, use_bin_type=True)
     except (OverflowError, TypeError, ValueError, RecursionError) as error:
         raise KeyLoadError(ErrorCode.VALIDATION, "A value cannot be stored.") from error
-    return packed
 
 
 def unpack(data: bytes) -> Any:
@@ -32,7 +35,7 @@ def unpack(data: bytes) -> Any:
     if len(data) > _MAX_BYTES:
         raise KeyLoadError(ErrorCode.CORRUPTION, "A stored value is too large.")
     try:
-        return msgpack.unpackb(data, raw=False, strict_map_key=False, ext_hook=_refuse, timestamp=0)
+        return _unpackb(data, raw=False, strict_map_key=False, ext_hook=_refuse, timestamp=0)
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
         raise KeyLoadError(ErrorCode.CORRUPTION, "A stored value is damaged.") from error
 

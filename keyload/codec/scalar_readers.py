@@ -1,6 +1,7 @@
-"""Readers of single values: each takes a value of a parsed tree and returns what a record holds (CON-7..14, CON-20).
+"""Readers of single values: from a value of a parsed tree to what a record holds (CON-7..14, CON-20).
 
-A reader is called as `reader(value, texts)` and raises `Fault`. Readers are made once per member, from its mark.
+A reader is called as `reader(value, texts)` and raises `Fault`. Readers are made once per member, from its
+mark.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """One strict pass over JSON from outside (HTTP-7, MCP-7, CON-3..5).
 
-The result is a tree of dict, list, str, bool, None, int and Decimal: a number written without fraction and exponent
-is an int, any other number a Decimal of exactly the written value and spelling. (An integer of more digits than
-Python converts is a Decimal too; no integer member can hold it.)
+The result is a tree of dict, list, str, bool, None, int and Decimal: a number written without fraction and
+exponent is an int, any other number a Decimal of exactly the written value and spelling. (An integer of more
+digits than Python converts is a Decimal too; no integer member can hold it.)
 """
 
 from __future__ import annotations
 
 import json
+import json.decoder
+import json.scanner
 import re
 from array import array
 from collections.abc import Callable
@@ -30,9 +32,10 @@ def invalid(detail: str, expected: str | None = None) -> KeyLoadError:
 def parse(data: bytes, max_depth: int = REQUEST_MAX_DEPTH, max_tokens: int | None = None) -> Any:
     """The tree of one JSON value in UTF-8.
 
-    Validation, with the byte offset or the member concerned, for: bytes that are not UTF-8, a byte order mark,
-    anything RFC 8259 does not allow, NaN and infinity, an object that names a member twice, a lone surrogate escape,
-    more than `max_depth` levels of arrays and objects, more than `max_tokens` values, names and punctuation marks.
+    Validation, with the byte offset or the member concerned, for: bytes that are not UTF-8, a byte order
+    mark, anything RFC 8259 does not allow, NaN and infinity, an object that names a member twice, a lone
+    surrogate escape, more than `max_depth` levels of arrays and objects, more than `max_tokens` values, names
+    and punctuation marks.
     """
     try:
         text = data.decode("utf-8")
@@ -46,7 +49,7 @@ def parse(data: bytes, max_depth: int = REQUEST_MAX_DEPTH, max_tokens: int | Non
     return tree
 
 
-# --- scanning ---------------------------------------------------------------------------------------------------
+# --- scanning ----------------------------------------------------------------------------------------------
 
 
 def scan(text: str, scanner: Scan, long_scanner: Scan) -> Any:
@@ -92,7 +95,7 @@ def make_scanner(parse_int: Callable[[str], Any], parse_float: Callable[[str], A
 
     The fast form is the standard library's scanner in C, the reference form the one in Python.
     """
-    decoder = json.JSONDecoder(
+    decoder: Any = json.JSONDecoder(
         object_pairs_hook=_object,
         parse_int=parse_int,
         parse_float=parse_float,
@@ -105,12 +108,11 @@ def make_scanner(parse_int: Callable[[str], Any], parse_float: Callable[[str], A
 
 def _reference_scanner(decoder: Any) -> Scan:
     """The standard library's scanner in Python, kept to ASCII digits as the one in C is."""
-    import json.decoder as plain
-    import json.scanner as scanner
-
+    plain: Any = json.decoder
+    scanner: Any = json.scanner
     decoder.parse_object = plain.JSONObject
     decoder.parse_array = plain.JSONArray
-    decoder.parse_string = plain.py_scanstring  # type: ignore[attr-defined]
+    decoder.parse_string = plain.py_scanstring
     wide = scanner.NUMBER_RE
     scanner.NUMBER_RE = re.compile(wide.pattern, (wide.flags & ~re.UNICODE) | re.ASCII)
     try:
@@ -151,7 +153,7 @@ _FAST = kernels.register("json", "c")
 _SCAN = make_scanner(int, _decimal, _FAST)
 _SCAN_LONG = make_scanner(_decimal, _decimal, _FAST)
 
-# --- shape and surrogates -----------------------------------------------------------------------------------------
+# --- shape and surrogates ----------------------------------------------------------------------------------
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)'
 _STRINGS = re.compile(_STRING, re.DOTALL)
@@ -181,7 +183,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
 def check_surrogates(text: str) -> None:
-    """Refuse with Validation a JSON text with the escape of half a surrogate pair. `text` is known to be JSON."""
+    """Refuse with Validation the escape of half a surrogate pair. `text` is known to be JSON."""
     if _SURROGATE.search(text) is None:
         return
     high_end = -1  # where a high surrogate ended that waits for its low half

@@ -1,4 +1,4 @@
-"""The text formats of the contract as functions that raise a `Fault` for a text that breaks them (CON-20, CON-22)."""
+"""The text formats of the contract as functions that raise a `Fault` for a wrong text (CON-20, CON-22)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _RULES: dict[str, Callable[[str], bool]] = {
 
 
 def checker(name: str, error_above: str | None = None, error_other: str | None = None) -> Check:
-    """The check of a format. The codes given are those of the member; they come before those of the format."""
+    """The check of a format. Codes given are those of the member; they come before those of the format."""
     form = FORMATS[name]
     if name in ("jsonObject", "jsonText"):
         return _json_checker(form, name == "jsonObject")

@@ -1,8 +1,8 @@
 """Opaque signed texts: cursors and tokens (SEC-33).
 
-A token is base64url without padding of a 32-byte HMAC-SHA256 and the content. The MAC covers purpose and content, so
-a token of one purpose never passes for another. What the content binds (incarnation, principal, scope, end) is the
-caller's affair.
+A token is base64url without padding of a 32-byte HMAC-SHA256 and the content. The MAC covers purpose and
+content, so a token of one purpose never passes for another. What the content binds (incarnation, principal,
+scope, end) is the caller's affair.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from keyload.contract.operation import RequiredGrant
 class MutationRecord(Record, frozen=True, kw_only=True, tag_field="kind"):
     """Base of the mutations of a batch: written with `kind` first, then `resource` (CON-15, CON-16).
 
-    `resource` repeats the attribute that `resource_attribute` leads to (dots for steps); left empty it is filled
-    with it.
+    `resource` repeats the attribute that `resource_attribute` leads to (dots for steps); left empty it is
+    filled with it.
     """
 
     resource_attribute: ClassVar[str] = "collection"
