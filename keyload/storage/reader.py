@@ -45,13 +45,15 @@ class StoreReader:
     those of its key. A wrong checksum is Corruption for that call; other records stay readable (STO-16).
     """
 
-    __slots__ = ("_charge", "_databases", "_has_long_keys", "_transaction")
+    __slots__ = ("_charge", "_databases", "_has_long_keys", "_open")
 
     def __init__(
         self, environment: lmdb.Environment, databases: Databases, has_long_keys: bool, charge: Charge | None
     ) -> None:
         try:
-            self._transaction = environment.begin(db=databases.short, buffers=True)
+            self._open: lmdb.Transaction[memoryview] | None = environment.begin(
+                db=databases.short, buffers=True
+            )
         except lmdb.Error as error:
             raise translate(error) from error
         self._databases = databases
@@ -67,13 +69,22 @@ class StoreReader:
         self.close()
 
     def close(self) -> None:
-        """End the cut, so that its pages may be used again. A scan that is walked on afterwards fails."""
-        self._transaction.abort()
+        """End the cut, so that its pages may be used again; a second call does nothing. Scans must be
+        done."""
+        if self._open is not None:
+            self._open.abort()
+            self._open = None  # LMDB's reader slot is free once nothing refers to the transaction
 
     @property
     def applied(self) -> Position:
         """The last entry applied in this cut."""
         return Position.unpacked(self._transaction.get(POSITION_KEY, db=self._databases.meta))
+
+    @property
+    def _transaction(self) -> lmdb.Transaction[memoryview]:
+        if self._open is None:
+            raise ValueError("a reader was used after it was closed")
+        return self._open
 
     def get(self, key: bytes) -> bytes | None:
         """Value of `key`, None when there is none."""
