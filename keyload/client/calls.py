@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import UNSET
+
 from keyload.client.core import Call, identity, read, write
 from keyload.contract.admin import ADMIN_ADMISSION, ADMIN_DISPATCH, NodeAdmissionStatus
 from keyload.contract.catalog import (
@@ -57,7 +59,7 @@ def resources_configure(
         tenant_id=tenant_id,
         database_id=database_id,
         definition=definition,
-        expected_schema_version=expected_schema_version,
+        expected_schema_version=UNSET if expected_schema_version is None else expected_schema_version,
     )
     return write(RESOURCES_CONFIGURE, request, identity(command_id), ResourceDefinition)
 

@@ -93,8 +93,7 @@ def _call(operation: Operation, request: Any, command_id: str | None, result: An
 
 
 def identity(command_id: str | None) -> str:
-    """A write identity in canonical form; a fresh one for None. ValueError for anything but a nonzero guid.
-    """
+    """A write identity in canonical form, a fresh one for None. ValueError when it is no nonzero guid."""
     if command_id is None:
         return str(uuid4())
     value = UUID(command_id)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
-from hypercorn.asyncio import serve as hypercorn_serve
+from hypercorn import asyncio as hypercorn
 from hypercorn.config import Config
 from quart import Quart
 from quart import Response as QuartResponse
@@ -73,7 +73,7 @@ class Front:
         app = Quart("keyload", static_folder=None)
         app.logger.disabled = True
 
-        async def serving() -> AsyncIterator[None]:
+        async def serving() -> AsyncGenerator[None, None]:
             async with self._mcp.run():
                 self._warm = True
                 watching = asyncio.create_task(self.readiness.watch())
@@ -107,7 +107,7 @@ class Front:
 
 def _answer(error: KeyLoadError) -> QuartResponse:
     response = responses.failure(error)
-    headers = [(name.decode(), value.decode()) for name, value in response.headers]
+    headers = {name.decode(): value.decode() for name, value in response.headers}
     return QuartResponse(response.body, response.status, headers)
 
 
@@ -156,5 +156,6 @@ async def serve(front: Front, listener: socket.socket, until: Callable[[], Await
         await until()
         front.readiness.stop()
 
-    await hypercorn_serve(cast("Any", front.application), config, shutdown_trigger=trigger)
+    server: Any = hypercorn
+    await server.serve(front.application, config, shutdown_trigger=trigger)
     log.event(log.Category.STOPPED)

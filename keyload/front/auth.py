@@ -17,7 +17,7 @@ from keyload.contract.limits import whole
 from keyload.front.calls import Caller
 from keyload.front.workers import WorkerHub
 
-MAX_HEADER_BYTES = whole("apiKey.maxBytes")
+MAX_KEY_BYTES = whole("apiKey.maxBytes")
 _SCHEME = b"bearer "
 _NO_VERIFIER = "0" * 64
 
@@ -64,11 +64,11 @@ def unauthenticated() -> KeyLoadError:
 def _credential(headers: Headers) -> tuple[str, str]:
     """Key id and SHA-256 of the whole key text, lower-case hex, of the one `Authorization` header."""
     found = [value for name, value in headers if name == b"authorization"]
-    if len(found) != 1 or len(found[0]) > MAX_HEADER_BYTES or found[0][:7].lower() != _SCHEME:
+    if len(found) != 1 or found[0][:7].lower() != _SCHEME:
         raise unauthenticated()
     text = found[0][7:]
-    key_id, dot, secret = text.partition(b".")
-    if not key_id or not dot or not secret:
+    key_id, _, secret = text.partition(b".")
+    if not key_id or not secret or len(text) > MAX_KEY_BYTES:
         raise unauthenticated()
     try:
         return key_id.decode(), hashlib.sha256(text).hexdigest()

@@ -29,8 +29,7 @@ class SharedBarrier:
         self._scheduled = False
 
     def wait(self) -> asyncio.Future[int]:
-        """A future of the confirmed catalog version; OwnershipLost when it is not reached in time (CLU-25).
-        """
+        """A future of the confirmed catalog version, or OwnershipLost when it is not reached (CLU-25)."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[int] = loop.create_future()
         self._forming.append((loop.time() + self._wait_seconds, future))

@@ -27,8 +27,7 @@ LINGER_BYTES = 64 << 20
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of one exchange, in seconds: body read, answer written, rest of a refused request thrown away.
-    """
+    """Bounds of an exchange, in seconds: body read, answer written, rest of a refused request skipped."""
 
     body: float = 30.0
     write: float = 30.0

@@ -100,7 +100,7 @@ class Execution:
             principal=caller.principal.id,
             catalog_version=caller.catalog_version,
             command_id=UUID(command_id).bytes,
-            fingerprint=fingerprint(operation, partition, request),
+            fingerprint=fingerprint(operation.name, partition, request),
             partition=partition,
             payload=msgspec.msgpack.encode(request),
             control=operation.admission_class == "control",

@@ -18,8 +18,7 @@ FRESH_SECONDS = 10.0
 
 
 class Readiness:
-    """Ready is: all shards replayed, the discovery index warm, a barrier within the last 10 s, not stopping.
-    """
+    """Ready is: shards replayed, discovery index warm, a barrier within the last 10 s, not stopping."""
 
     def __init__(
         self,

@@ -45,10 +45,13 @@ MAX_CALLS = 16_384
 class _Call:
     """One unanswered call: where it went, when it ends, and who hears of it."""
 
-    __slots__ = ("answer", "deadline", "link")
+    __slots__ = ("answer", "barrier", "deadline", "link")
 
-    def __init__(self, link: WorkerLink, deadline: float, answer: Callable[[_Result], None]) -> None:
+    def __init__(
+        self, link: WorkerLink, deadline: float, answer: Callable[[_Result], None], barrier: bool
+    ) -> None:
         self.link = link
+        self.barrier = barrier
         self.deadline = deadline
         self.answer = answer
 
@@ -146,8 +149,7 @@ class WorkerHub:
         payload: bytes,
         control: bool,
     ) -> asyncio.Future[Answer]:
-        """Submit a write. Raises ResourceExhausted or OwnershipLost at once when it could not be submitted.
-        """
+        """Submit a write. Raises ResourceExhausted or OwnershipLost when it could not be submitted."""
         link = self._link(shard % self.workers)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         call = self._register(self._commands, link, 2 * self._call_seconds, partial(_settle, future))
@@ -196,10 +198,16 @@ class WorkerHub:
         return link
 
     def _register(
-        self, calls: dict[int, _Call], link: WorkerLink, seconds: float, answer: Callable[[_Result], None]
+        self,
+        calls: dict[int, _Call],
+        link: WorkerLink,
+        seconds: float,
+        answer: Callable[[_Result], None],
+        barrier: bool = False,
     ) -> int:
         number = next(self._numbers)
-        calls[number] = _Call(link, asyncio.get_running_loop().time() + seconds, answer)
+        deadline = asyncio.get_running_loop().time() + seconds
+        calls[number] = _Call(link, deadline, answer, barrier)
         return number
 
     def _begin_barrier(self, answer: BarrierAnswer) -> None:
@@ -207,7 +215,9 @@ class WorkerHub:
         if link is None:
             answer(None)
             return
-        number = self._register(self._reads, link, self._call_seconds, partial(self._confirmed, answer))
+        number = self._register(
+            self._reads, link, self._call_seconds, partial(self._confirmed, answer), barrier=True
+        )
         link.send(Barrier(number))
 
     def _confirmed(self, answer: BarrierAnswer, result: _Result) -> None:
@@ -251,7 +261,7 @@ class WorkerHub:
         call = self._reads.get(message.call) or self._commands.get(message.call)
         if call is None:
             return  # its time was over
-        if call.link is not link:
+        if call.link is not link or (isinstance(message, Confirmed) and not call.barrier):
             log.event(log.Category.LINK_MESSAGE_UNEXPECTED, worker=link.worker)
             return
         self._reads.pop(message.call, None)
@@ -274,8 +284,7 @@ class WorkerHub:
                 other.send(delta, size)
 
     def _relay_evidence(self, asker: WorkerLink, message: Evidence) -> None:
-        """Run a worker's read where its shard lives and give the answer back under the worker's own number.
-        """
+        """Run a worker's read where its shard lives; answer it under the worker's own number."""
         answer = partial(_return_evidence, asker, message.call)
         read = message.read
         try:
@@ -306,7 +315,8 @@ def unknown_outcome() -> KeyLoadError:
 
 
 def _settle(future: asyncio.Future[Answer], result: _Result) -> None:
-    if future.done() or isinstance(result, Confirmed):
+    assert not isinstance(result, Confirmed)
+    if future.done():
         return
     if isinstance(result, KeyLoadError):
         future.set_exception(result)

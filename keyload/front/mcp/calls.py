@@ -62,9 +62,9 @@ class ToolCalls:
             tools.register(registry, operation, self._adapter(operation))
 
     async def warm(self) -> None:
-        """Build the index. Raises RuntimeError when it is empty: such a host must not serve (MCP-35)."""
-        if await self._gateway.initialize() != len(self._operations) or not self._operations:
-            raise RuntimeError("the catalog of operations is empty or incomplete")
+        """Build the index. Raises RuntimeError when it is incomplete: such a host must not serve (MCP-35)."""
+        if await self._gateway.initialize() != len(self._operations):
+            raise RuntimeError("the catalog of operations is incomplete")
 
     async def answer(self, exchange: Exchange) -> Answer:
         """Run the meta tool the frame names."""
@@ -88,7 +88,8 @@ class ToolCalls:
     async def _search(self, exchange: Exchange) -> Answer:
         arguments = tools.search_arguments(exchange.context.frame.arguments)
         matches = await self._gateway.search(arguments.query, arguments.max_results)
-        return success(tools.search_result(matches), None, tools.found(len(matches)))
+        result, line = tools.search_result(matches)
+        return success(result, None, line)
 
     async def _route(self, exchange: Exchange) -> Answer:
         arguments = tools.route_arguments(exchange.context.frame.arguments)
@@ -98,8 +99,8 @@ class ToolCalls:
             arguments.max_tools_per_category,
             arguments.prefer_read_only,
         )
-        count = sum(len(category.matches) for category in categories)
-        return success(tools.route_result(categories), None, tools.found(count))
+        result, line = tools.route_result(categories)
+        return success(result, None, line)
 
     async def _run(self, exchange: Exchange) -> Answer:
         tool_id = tools.invoke_target(exchange.context.frame.arguments)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -50,6 +50,8 @@ class McpHost:
     """
 
     def __init__(self, invoke: Invoker, operations: Mapping[str, Operation]) -> None:
+        if not operations:
+            raise ValueError("a host needs operations")
         self._calls = ToolCalls(invoke, operations)
         self._guide = guide.guide(operations)
         self._manager = StreamableHTTPSessionManager(
@@ -60,7 +62,7 @@ class McpHost:
         self._idle.set()
 
     @asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
+    async def run(self) -> AsyncGenerator[None]:
         """Warm the catalog, serve, and at the end wait for the requests still running (MCP-35, MCP-42)."""
         _silence_the_sdk()
         await self._calls.warm()

@@ -5,14 +5,14 @@ Operations are never listed as tools (MCP-5, MCP-9): an agent finds them here an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import msgspec
 
 from keyload.codec import schema
 from keyload.codec.decoding import decode
-from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.base import Record
 from keyload.contract.gateway import (
     GatewayInvokeArguments,
     GatewayRouteArguments,
@@ -32,6 +32,7 @@ SEARCH = "gateway_tools_search"
 ROUTE = "gateway_tools_route"
 SOURCE = "keyload"
 COMMIT = "keyload_documents_commit"
+MATCHES_BYTES = 60_000  # of the 65,536 a control reply may have
 
 
 class MetaTool(msgspec.Struct, frozen=True):
@@ -116,47 +117,66 @@ def register(registry: GatewayRegistry, operation: Operation, adapter: ToolFunct
 
 def search_arguments(tree: Any) -> GatewaySearchArguments:
     """Decode the arguments of a search. Raises KeyLoadError Validation (MCP-14, MCP-17)."""
-    _only_integers(tree, "maxResults")
-    return decode(GatewaySearchArguments, _object(tree))
+    return _decode(GatewaySearchArguments, tree)
 
 
 def route_arguments(tree: Any) -> GatewayRouteArguments:
     """Decode the arguments of a route. Raises KeyLoadError Validation (MCP-15, MCP-17)."""
-    _only_integers(tree, "maxCategories", "maxToolsPerCategory")
-    return decode(GatewayRouteArguments, _object(tree))
+    return _decode(GatewayRouteArguments, tree)
 
 
 def invoke_target(tree: Any) -> str:
     """The name an invocation aims at; its arguments stay undecoded. Raises Validation (MCP-16)."""
-    return decode(GatewayInvokeArguments, _object(tree)).tool_id
+    return _decode(GatewayInvokeArguments, tree).tool_id
 
 
-def search_result(matches: Iterable[Match]) -> bytes:
-    """The result of a search as JSON text (MCP-23)."""
-    return msgspec.json.encode(GatewaySearchResult(matches=tuple(_match(match) for match in matches)))
+def search_result(matches: Iterable[Match]) -> tuple[bytes, str]:
+    """The result of a search as JSON text, and its line of text (MCP-21, MCP-23)."""
+    shelf = _Shelf()
+    shown = tuple(shelf.take(matches))
+    return msgspec.json.encode(GatewaySearchResult(matches=shown)), shelf.line
 
 
-def route_result(categories: Iterable[Category]) -> bytes:
-    """The result of a route as JSON text (MCP-23)."""
-    return msgspec.json.encode(
-        GatewayRouteResult(
-            categories=tuple(
-                GatewayRouteCategory(
-                    feature=category.name,
-                    score=category.score,
-                    tools=tuple(_match(match) for match in category.matches),
-                )
-                for category in categories
-            )
-        )
-    )
+def route_result(categories: Iterable[Category]) -> tuple[bytes, str]:
+    """The result of a route as JSON text, and its line of text (MCP-21, MCP-23)."""
+    shelf = _Shelf()
+    shown = [
+        GatewayRouteCategory(feature=category.name, score=category.score, tools=tools)
+        for category in categories
+        if (tools := tuple(shelf.take(category.matches)))
+    ]
+    return msgspec.json.encode(GatewayRouteResult(categories=tuple(shown))), shelf.line
 
 
-def found(count: int) -> str:
-    """The line of text beside a search or route (MCP-21)."""
-    if not count:
-        return "No operation fits this task."
-    return f"{count} operation{'s' if count > 1 else ''} found."
+class _Shelf:
+    """Room for whole matches in one reply of the control lane: the best that fit, none of them shortened."""
+
+    def __init__(self) -> None:
+        self._room = MATCHES_BYTES
+        self._shown = 0
+        self._left_out = 0
+
+    def take(self, matches: Iterable[Match]) -> Iterator[GatewayToolMatch]:
+        """The matches that fit, in order; the first always does, so that its own size decides."""
+        for match in matches:
+            entry = _match(match)
+            size = len(msgspec.json.encode(entry))
+            if self._left_out or (self._shown and size > self._room):
+                self._left_out += 1
+                continue
+            self._room -= size
+            self._shown += 1
+            yield entry
+
+    @property
+    def line(self) -> str:
+        """One line about what was found."""
+        if not self._shown:
+            return "No operation fits this task."
+        line = f"{self._shown} operation{'s' if self._shown > 1 else ''} found."
+        if self._left_out:
+            line += f" {self._left_out} more did not fit this reply; word the task closer to see them."
+        return line
 
 
 def _match(match: Match) -> GatewayToolMatch:
@@ -175,20 +195,6 @@ def _match(match: Match) -> GatewayToolMatch:
     )
 
 
-def _object(tree: Any) -> Any:
-    """Absent arguments are an empty object."""
-    return {} if tree is None else tree
-
-
-def _only_integers(tree: Any, *names: str) -> None:
-    """Refuse decimal texts where the rest of the contract would take them (CON-7)."""
-    members = cast("Mapping[str, Any]", tree) if isinstance(tree, Mapping) else {}
-    for name in names:
-        value = members.get(name, 1)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise KeyLoadError(
-                ErrorCode.VALIDATION,
-                "The arguments of this tool take integers as JSON numbers only.",
-                path=f"/{name}",
-                expected="a JSON integer",
-            )
+def _decode(kind: type[Record], tree: Any) -> Any:
+    """Absent arguments are an empty object; integers are JSON numbers only (CON-7)."""
+    return decode(kind, {} if tree is None else tree, strict_integers=True)

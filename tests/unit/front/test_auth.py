@@ -1,0 +1,192 @@
+"""Credentials over real HTTP: every wrong one gets the same bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from keyload.codec.instants import instant_text
+from keyload.link.messages import Barrier, CatalogDelta, Command, Confirmed, Read
+
+from .hubs import READER, ROOT, VERSION, catalog, key, principal, run, until
+from .nodes import NOW, RawResponse, ask, connect, get_document, node_of
+from .peers import WorkerPeer
+
+LONGEST = "long." + "x" * 507  # 512 bytes
+ROWS = (
+    key("revoked.secret", "reader", revoked=True),
+    key("expired.secret", "reader", expires_at=instant_text(NOW)),
+    key("lives.secret", "reader", expires_at=instant_text(NOW + 1)),
+    key("orphan.secret", "nobody"),
+    principal("gone", revoked=True),
+    key("gone.secret", "gone"),
+    principal("old", expires_at=instant_text(NOW - 1)),
+    key("old.secret", "old"),
+    key("dots.a.b.c", "reader"),
+    key(LONGEST, "reader"),
+    key("over" + LONGEST, "reader"),
+)
+WRONG: dict[str, list[str]] = {
+    "missing": [],
+    "empty": [""],
+    "scheme alone": ["Bearer"],
+    "scheme and space": ["Bearer "],
+    "other scheme": [f"Basic {READER}"],
+    "no scheme": [READER],
+    "repeated": [f"Bearer {READER}", f"Bearer {READER}"],
+    "two different": [f"Bearer {READER}", "Basic x"],
+    "list": [f"Bearer {READER}, Bearer {READER}"],
+    "no dot": ["Bearer reader"],
+    "no secret": ["Bearer reader."],
+    "no id": ["Bearer .secret"],
+    "unknown id": ["Bearer nobody.secret"],
+    "wrong secret": ["Bearer reader.secreT"],
+    "longer secret": ["Bearer reader.secret1"],
+    "shorter secret": ["Bearer reader.secre"],
+    "two spaces": [f"Bearer  {READER}"],
+    "tab": [f"Bearer\t{READER}"],
+    "not utf-8": ["Bearer \xff.secret"],
+    "too long": ["Bearer over" + LONGEST],
+    "revoked key": ["Bearer revoked.secret"],
+    "expired key": ["Bearer expired.secret"],
+    "key without principal": ["Bearer orphan.secret"],
+    "revoked principal": ["Bearer gone.secret"],
+    "expired principal": ["Bearer old.secret"],
+}
+
+
+def without_date(response: RawResponse) -> tuple[int, dict[str, str], bytes]:
+    headers = {name: value for name, value in response.headers.items() if name != "date"}
+    return response.status, headers, response.body
+
+
+def barriers(peer: WorkerPeer) -> list[Barrier]:
+    return [message for message in peer.received if isinstance(message, Barrier)]
+
+
+@pytest.mark.covers("SEC-1", "SEC-2", "SEC-3", "CON-31", "CON-32", "HTTP-5")
+def test_every_wrong_credential_gets_the_same_answer() -> None:
+    async def main() -> None:
+        async with node_of(catalog(*ROWS)) as node:
+            answers: dict[str, Any] = {}
+            for name, values in WRONG.items():
+                headers = [("authorization", value) for value in values]
+                for path in ("/v1/documents/get", "/v1/nothing"):
+                    response = await ask(node, "POST", path, get_document(), headers=headers, key_text=None)
+                    answers[f"{name} {path}"] = without_date(response)
+            (first, *others) = answers.values()
+            assert others == [first] * len(others)
+            assert first[0] == 401
+            assert first[1]["www-authenticate"] == "Bearer"
+            assert "x-keyload-request-id" not in first[1]
+            assert b"Unauthenticated" in first[2]
+            sent = [message for peer in node.peers for message in peer.received]
+            assert not any(isinstance(message, Read | Command) for message in sent)
+            await node.idle()
+
+    run(main())
+
+
+@pytest.mark.covers("SEC-1", "SEC-2", "SEC-4", "SEC-5", "CON-32")
+def test_right_credentials_are_taken() -> None:
+    async def main() -> None:
+        async with node_of(catalog(*ROWS)) as node:
+            for value in (
+                f"Bearer {READER}",
+                f"bearer {READER}",
+                f"BEARER {ROOT}",
+                "Bearer lives.secret",
+                "Bearer dots.a.b.c",
+                f"Bearer {LONGEST}",
+            ):
+                headers = [("authorization", value)]
+                response = await ask(
+                    node, "POST", "/v1/documents/get", get_document(), headers=headers, key_text=None
+                )
+                assert response.status == 200, value
+            reads = [message for peer in node.peers for message in peer.received if isinstance(message, Read)]
+            assert [read.principal for read in reads] == ["reader", "reader", "root", *["reader"] * 3]
+
+    run(main())
+
+
+@pytest.mark.covers("SEC-3", "SEC-41", "CON-102", "CLU-24")
+def test_a_revocation_counts_for_every_request_that_arrives_after_it() -> None:
+    async def main() -> None:
+        async with node_of() as node:
+            peer = node.peers[0]
+            peer.behaviour = lambda message: () if isinstance(message, Barrier) else peer.answer(message)
+            await until(lambda: peer.version == VERSION)
+            before = len(barriers(peer))
+            waiting = asyncio.create_task(
+                ask(node, "POST", "/v1/documents/get", get_document(), key_text=READER)
+            )
+            barriers = lambda: [m for m in peer.received if isinstance(m, Barrier)]  # noqa: E731
+            await until(lambda: len(barriers()) > before)
+            revoked = CatalogDelta(VERSION + 1, False, [key(READER, "reader", revoked=True)])
+            peer.say(revoked, Confirmed(barriers()[-1].call, VERSION + 1))
+            assert (await waiting).status == 401
+
+    run(main())
+
+
+@pytest.mark.covers("SEC-3", "CLU-25")
+def test_without_a_confirmed_catalog_nobody_is_served() -> None:
+    async def main() -> None:
+        async with node_of(call_ms=100) as node:
+            node.peers[0].behaviour = lambda message: ()
+            response = await ask(node, "POST", "/v1/documents/get", get_document())
+            assert (response.status, response.json["errorCode"]) == (503, "OwnershipLost")
+            assert not any(isinstance(m, Read) for m in node.peers[0].received + node.peers[1].received)
+            await node.idle()
+
+    run(main())
+
+
+@pytest.mark.covers("MCP-3", "MCP-4", "MCP-6", "CON-38")
+def test_mcp_refuses_wrong_credentials_alike() -> None:
+    async def main() -> None:
+        async with node_of(catalog(*ROWS)) as node:
+            answers: list[Any] = []
+            for values in WRONG.values():
+                headers = [("authorization", value) for value in values]
+                response = await ask(node, "POST", "/mcp", b"{}", headers=headers, key_text=None)
+                answers.append(without_date(response))
+            assert answers == [answers[0]] * len(answers)
+            assert (answers[0][0], answers[0][1]["www-authenticate"]) == (401, "Bearer")
+            assert b'"id":null' in answers[0][2]
+            await node.idle()
+
+    run(main())
+
+
+@pytest.mark.covers("SEC-7")
+def test_nothing_in_a_request_chooses_its_principal() -> None:
+    async def main() -> None:
+        async with node_of() as node:
+            headers = [("x-principal", "root"), ("x-tenant", "system"), ("x-keyload-principal", "root")]
+            response = await ask(
+                node, "POST", "/v1/documents/get", get_document(), headers=headers, key_text=READER
+            )
+            assert response.status == 200
+            (read,) = [m for peer in node.peers for m in peer.received if isinstance(m, Read)]
+            assert read.principal == "reader"
+
+    run(main())
+
+
+@pytest.mark.covers("SEC-40")
+def test_no_key_shows_up_in_a_log_line(capfd: pytest.CaptureFixture[str]) -> None:
+    async def main() -> None:
+        async with node_of() as node, connect(node) as connection:
+            await connection.send(
+                "POST", "/v1/MARKERPATH", [("authorization", "Bearer MARKERKEY.MARKERSECRET")], b"{"
+            )
+            assert (await connection.response()).status == 401
+
+    run(main())
+    captured = capfd.readouterr()
+    assert "MARKER" not in captured.err + captured.out
+    assert captured.err
