@@ -1,0 +1,18 @@
+"""keyload_admin_dispatch: delivery off or on for the whole store (SEC-22, CON-127)."""
+
+from __future__ import annotations
+
+from keyload.models.catalog.rows import DISPATCH_PAUSED, SWITCHES, put_row
+from keyload.models.context import CommandContext, CommandHandler
+
+
+def _authorize(context: CommandContext, paused: bool) -> None:
+    context.rights.require_administrator()
+
+
+def _set(context: CommandContext, paused: bool) -> bool:
+    put_row(context.txn, SWITCHES, DISPATCH_PAUSED, paused)
+    return paused
+
+
+DISPATCH = CommandHandler(authorize=_authorize, execute=_set)

@@ -1,0 +1,1 @@
+"""JSON documents with revisions, tombstones, indexes and typed rows (spec documents.md, relational.md)."""

@@ -1,0 +1,90 @@
+"""Typed rows: the closed, typed form that a relational schema demands of a document (REL-7..REL-15)."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from keyload.codec import instants
+from keyload.contract.catalog import RelationalColumnType, RelationalSchema
+from keyload.contract.errors import ErrorCode, KeyLoadError
+
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,7})?(Z|\+00:00)", re.ASCII)
+_INT64_MIN = -(2**63)
+_INT64_MAX = 2**63 - 1
+
+
+class RowPlan(msgspec.Struct, frozen=True):
+    """A relational schema in the form the checks take: columns by name."""
+
+    primary_key: str
+    types: dict[str, RelationalColumnType]
+    required: tuple[str, ...]
+
+
+def plan_rows(schema: RelationalSchema) -> RowPlan:
+    """The form of a schema that writes take."""
+    return RowPlan(
+        primary_key=schema.primary_key,
+        types={column.name: column.type for column in schema.columns},
+        required=tuple(column.name for column in schema.columns if not column.nullable),
+    )
+
+
+def timestamp_columns(schema: RelationalSchema) -> frozenset[str]:
+    """The columns that compare by instant (REL-19)."""
+    return frozenset(
+        column.name for column in schema.columns if column.type == RelationalColumnType.UTC_TIMESTAMP
+    )
+
+
+def check_value(plan: RowPlan, column: str, value: Any) -> None:
+    """`Validation` unless the column exists and a value that is not null has its type (REL-7, REL-8,
+    REL-11)."""
+    kind = plan.types.get(column)
+    if kind is None:
+        _refuse("The row holds a member that is no column of the collection.")
+    elif value is not None and not _fits(kind, value):
+        _refuse("A column of the row holds a value of another type.")
+
+
+def check_row(plan: RowPlan, row: dict[str, Any], document_id: str) -> None:
+    """`Validation` unless the whole row has the form of the schema and the primary key of the document."""
+    for column, value in row.items():
+        check_value(plan, column, value)
+    for column in plan.required:
+        if row.get(column) is None:
+            _refuse("A column that may not be null has no value.")
+    if row[plan.primary_key] != document_id:
+        _refuse("The primary key of the row differs from the document id.")
+
+
+def _fits(kind: RelationalColumnType, value: Any) -> bool:
+    if kind == RelationalColumnType.BOOLEAN:
+        return isinstance(value, bool)
+    if kind == RelationalColumnType.TEXT:
+        return isinstance(value, str)
+    if kind == RelationalColumnType.UTC_TIMESTAMP:
+        return isinstance(value, str) and _is_instant(value)
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return False
+    if kind == RelationalColumnType.FIXED_POINT:
+        return True
+    return isinstance(value, int) and _INT64_MIN <= value <= _INT64_MAX  # 5.0 and 5e0 are read as 5
+
+
+def _is_instant(text: str) -> bool:
+    if _TIMESTAMP.fullmatch(text) is None:
+        return False
+    try:
+        instants.parse_instant(text)
+    except (KeyLoadError, ValueError):
+        return False
+    return True
+
+
+def _refuse(detail: str) -> None:
+    raise KeyLoadError(ErrorCode.VALIDATION, detail)

@@ -1,0 +1,375 @@
+"""Executes commands on the leader: one batch of commands becomes one write set and one answer per command.
+
+No I/O, no clock, no randomness: the reader is a committed cut (with the batch in flight on top of it), the
+clock an argument. What a batch writes is applied as bytes by every replica; nothing is executed twice.
+
+Order of the checks of one command (CMD-22, CON-50): the principal is valid at the logged instant, the
+operation is allowed, the stored outcome, then the command itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from keyload.codec.identity import atomic_partition_id
+from keyload.contract.errors import UNSTORED, ErrorCode, KeyLoadError
+from keyload.contract.operations import OPERATIONS
+from keyload.contract.shared import CommitReceipt
+from keyload.link.launch import Bootstrap
+from keyload.link.messages import Command
+from keyload.models import COMMANDS, MUTATIONS
+from keyload.models.catalog import FreshCatalog
+from keyload.models.context import (
+    CatalogView,
+    CommandContext,
+    CommandHandler,
+    MutationHandler,
+    NeedsEvidence,
+    PartitionKey,
+)
+from keyload.models.outbox import OutboxLimits, append
+from keyload.models.partitions import GLOBAL_NUMBER, PartitionHead, ShardMeta, load_head, load_meta
+from keyload.models.partitions.head import HEAD, META, partition_number
+from keyload.models.partitions.keys import META_KEY, directory_key, head_key
+from keyload.models.receipts import guid_bytes
+from keyload.models.security.bootstrap import bootstrap
+from keyload.models.security.rights import Rights, rights_of
+from keyload.storage.txn import Reader, Txn
+from keyload.worker import answers, outcomes
+from keyload.worker.batch import Answer, Batch, Pending
+from keyload.worker.outcomes import OUTCOME, Outcome, Refused
+
+MAX_COMMANDS = 256
+MAX_WRITE_BYTES = 4 << 20
+TICKS_PER_DAY = 864_000_000_000
+CLOCK_TOLERANCE = 2_500_000
+"""How far, in ticks, the clock may lie behind the last logged instant: 250 ms (SCH-2)."""
+
+BOOTSTRAP = "internal.bootstrap"
+
+_log = logging.getLogger("keyload.worker")
+
+_UNAUTHENTICATED = answers.refused(ErrorCode.UNAUTHENTICATED, "There is no valid current identity.")
+_UNKNOWN = answers.refused(
+    ErrorCode.UNKNOWN_WRITE_OUTCOME, "The command met an internal failure; repeat it with the same identity."
+)
+_CLOCK = answers.refused(ErrorCode.CLOCK_UNCERTAIN, "The clock of the leader lies behind the last command.")
+
+
+class _Scope:
+    """A partition, or the global scope, during one batch: its number, head and whether anything was stored
+    in it."""
+
+    __slots__ = ("atomic_id", "fresh", "head", "head_changed", "number", "partition", "used")
+
+    def __init__(self, partition: PartitionKey | None, number: int, fresh: bool, head: PartitionHead) -> None:
+        self.partition = partition
+        self.number = number
+        self.fresh = fresh
+        self.head = head
+        self.head_changed = False
+        self.used = False
+        self.atomic_id = "" if partition is None else atomic_partition_id(*partition)
+
+
+class Executor:
+    """Executes the commands of one shard.
+
+    `incarnation` is the guid text of the store, `durability` the profile commits reach. The registries of
+    handlers are arguments, so that tests can add a model.
+    """
+
+    def __init__(
+        self,
+        *,
+        shard: int,
+        incarnation: str,
+        durability: str,
+        outbox: OutboxLimits | None = None,
+        outcomes_retention_days: int = 7,
+        commands: Mapping[str, CommandHandler] = COMMANDS,
+        mutations: Mapping[str, MutationHandler] = MUTATIONS,
+    ) -> None:
+        self.shard = shard
+        self.incarnation = incarnation
+        self.incarnation_bytes = guid_bytes(incarnation)
+        self.durability = durability
+        self.outbox = OutboxLimits() if outbox is None else outbox
+        self.commands = commands
+        self.mutations = mutations
+        self._retention = outcomes_retention_days * TICKS_PER_DAY
+        self.decoders: dict[str, Callable[[bytes], Any]] = {
+            name: msgspec.msgpack.Decoder(OPERATIONS[name].request).decode for name in commands
+        }
+
+    def execute(self, reader: Reader, pending: Sequence[Pending], catalog: CatalogView, now: int) -> Batch:
+        """Execute commands in order until a batch is full; `now` is the leader's clock in ticks.
+
+        Stops at 256 commands or 4 MiB of writes; `taken` of the result tells how many were looked at.
+        """
+        run = _Run(self, reader, catalog, now)
+        for place, item in enumerate(pending):
+            if place == MAX_COMMANDS or run.write_bytes >= MAX_WRITE_BYTES:
+                break
+            run.answers.append(run.answer(place, item))
+        return run.finish()
+
+    def expire_outcomes(self, reader: Reader, now: int, limit: int = 1000) -> dict[bytes, bytes | None]:
+        """Writes that remove outcomes older than the retention, oldest first, about `limit` of them
+        (CMD-25)."""
+        if self._retention == 0:
+            return {}
+        return outcomes.expired(reader, now - self._retention, limit)
+
+
+class _Run:
+    """One batch while it is being executed."""
+
+    def __init__(self, executor: Executor, reader: Reader, catalog: CatalogView, now: int) -> None:
+        self.executor = executor
+        self.txn = Txn(reader)
+        self.catalog: CatalogView = FreshCatalog(self.txn) if executor.shard == 0 else catalog
+        self.meta: ShardMeta = load_meta(reader)
+        self.next_number = self.meta.next_number
+        self.position = self.meta.position
+        self.clock_uncertain = now < self.meta.instant - CLOCK_TOLERANCE
+        self.instant = max(now, self.meta.instant)
+        self.write_bytes = 0
+        self.answers: list[Answer | None] = []
+        self.evidence: list[tuple[int, NeedsEvidence]] = []
+        self.stored: dict[bytes, list[bytes]] = {}
+        self.scopes: dict[PartitionKey | None, _Scope] = {}
+        self.rights: dict[str, Rights | None] = {}
+
+    def answer(self, place: int, item: Pending) -> Answer | None:
+        """Execute one command; None when it waits for evidence."""
+        try:
+            return self._internal(item.command) if item.internal else self._command(item)
+        except NeedsEvidence as need:
+            self.evidence.append((place, need))
+            return None
+        except KeyLoadError as error:
+            return answers.refusal(error)
+        except Exception as error:
+            _log.error("command failed: %s", type(error).__name__)
+            return _UNKNOWN
+
+    def finish(self) -> Batch:
+        """Add the records kept once per batch and hand out the result."""
+        count = self.position - self.meta.position
+        writes = self.txn.writes
+        if count:
+            for scope in self.scopes.values():
+                if scope.used and scope.fresh and scope.partition is not None:
+                    writes[directory_key(scope.partition)] = scope.number.to_bytes(8, "big")
+                if scope.head_changed:
+                    writes[head_key(scope.number)] = HEAD.encode(scope.head)
+            if self.stored:
+                key, value = outcomes.log_record(self.instant, self.position, self.stored)
+                writes[key] = value
+            writes[META_KEY] = META.encode(ShardMeta(self.position, self.instant, self.next_number))
+        return Batch(
+            writes=writes,
+            answers=self.answers,
+            evidence=self.evidence,
+            taken=len(self.answers),
+            count=count,
+            instant=self.instant if count else self.meta.instant,
+            position=self.position,
+            clock_uncertain=self.clock_uncertain,
+        )
+
+    def _command(self, item: Pending) -> Answer:
+        command = item.command
+        executor = self.executor
+        rights = self._rights(command.principal)
+        if rights is None or not rights.valid_at(self.instant):
+            return _UNAUTHENTICATED
+        handler = executor.commands.get(command.operation)
+        if handler is None:
+            return answers.refused(ErrorCode.NOT_FOUND, "There is no such command.")
+        try:
+            request = executor.decoders[command.operation](command.payload)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return answers.refused(ErrorCode.VALIDATION, "The request cannot be decoded.")
+        scope = self._scope(command.partition)
+        head = scope.head
+        context = CommandContext(
+            txn=Txn(self.txn),
+            rights=rights,
+            catalog=self.catalog,
+            mutations=executor.mutations,
+            partition=scope.partition,
+            atomic_partition_id=scope.atomic_id,
+            partition_number=scope.number,
+            ownership_epoch=head.ownership_epoch,
+            event_sequence=head.event_sequence,
+            command_id=command.command_id,
+            instant=self.instant,
+            position=self.position + 1,
+            incarnation=executor.incarnation,
+            durability=executor.durability,
+            evidence=item.evidence,
+        )
+        prefix = outcomes.outcome_prefix(scope.number, command.principal)
+        key = prefix + command.command_id
+        try:
+            handler.authorize(context, request)
+        except KeyLoadError as denial:
+            return self._denied(denial, scope, prefix, context, command)
+        known = self.txn.get(key)
+        if known is not None:
+            return self._replay(known, scope, rights, command)
+        if self.clock_uncertain:
+            return _CLOCK
+        try:
+            result = handler.execute(context, request)
+            self._append_effects(scope, context)
+        except KeyLoadError as error:
+            return self._refused(error, scope, prefix, context, command)
+        return self._succeeded(result, scope, prefix, context, command)
+
+    def _succeeded(
+        self, result: Any, scope: _Scope, prefix: bytes, context: CommandContext, command: Command
+    ) -> Answer:
+        answer = answers.success(result)
+        if isinstance(result, CommitReceipt):
+            self._store(scope, prefix, context, command, outcomes.receipts_of(result), None, None)
+        else:
+            self._store(scope, prefix, context, command, None, answer.payload, None)
+        context.txn.merge_into(self.txn)
+        self.write_bytes += _size(context.txn.writes)
+        return answer
+
+    def _refused(
+        self, error: KeyLoadError, scope: _Scope, prefix: bytes, context: CommandContext, command: Command
+    ) -> Answer:
+        """Answer a failure; a definite one becomes the outcome of the command (CMD-20, CMD-21)."""
+        if error.code in UNSTORED:
+            return answers.refusal(error)
+        parts = outcomes.refused_parts(error)
+        self._store(scope, prefix, context, command, None, None, parts)
+        return outcomes.refusal_of(parts)
+
+    def _denied(
+        self, denial: KeyLoadError, scope: _Scope, prefix: bytes, context: CommandContext, command: Command
+    ) -> Answer:
+        """Answer a denial; it is stored unless the id has an outcome, which stays as it is, damaged or
+        not."""
+        try:
+            taken = self.txn.get(prefix + command.command_id) is not None
+        except KeyLoadError:
+            taken = True
+        if taken or self.clock_uncertain:
+            return answers.refusal(denial)
+        return self._refused(denial, scope, prefix, context, command)
+
+    def _store(
+        self,
+        scope: _Scope,
+        prefix: bytes,
+        context: CommandContext,
+        command: Command,
+        receipts: tuple[Any, ...] | None,
+        result: bytes | None,
+        problem: Refused | None,
+    ) -> None:
+        """Take the next position and keep the outcome of the command under its identity (CMD-15, CMD-29)."""
+        executor = self.executor
+        self.position += 1
+        scope.used = True
+        outcome = Outcome(
+            command.fingerprint,
+            executor.incarnation_bytes,
+            context.rights.record.policy_epoch,
+            self.instant,
+            self.position,
+            context.ownership_epoch,
+            executor.durability,
+            receipts,
+            result,
+            problem,
+        )
+        self.txn.put(prefix + command.command_id, OUTCOME.encode(outcome))
+        self.stored.setdefault(prefix, []).append(command.command_id)
+
+    def _replay(self, known: bytes, scope: _Scope, rights: Rights, command: Command) -> Answer:
+        """Answer from a stored outcome (CMD-18, CMD-19, CMD-23, CMD-24).
+
+        It takes a position, so that the answer leaves behind a log entry and this leader is known to lead.
+        """
+        outcome = OUTCOME.decode(known)
+        if outcome.incarnation != self.executor.incarnation_bytes:
+            answer = answers.refused(
+                ErrorCode.TOKEN_INVALIDATED, "The command id was used in another incarnation of the store."
+            )
+        elif outcome.fingerprint != command.fingerprint:
+            answer = answers.refused(ErrorCode.CONFLICT, "The command id was used before with other content.")
+        elif outcome.epoch != rights.record.policy_epoch:
+            answer = answers.refused(
+                ErrorCode.PERMISSION_DENIED, "The caller's rights changed since the command was stored."
+            )
+        else:
+            answer = outcomes.replayed(
+                outcome, command.command_id, self.executor.incarnation, scope.atomic_id
+            )
+        self.position += 1
+        return answer
+
+    def _append_effects(self, scope: _Scope, context: CommandContext) -> None:
+        """Write the outbox entries of a command and move the counters of its partition (CHG-14, CON-111)."""
+        if not context.effects and context.event_sequence == scope.head.event_sequence:
+            return
+        head = replace(scope.head, event_sequence=context.event_sequence)
+        executor = self.executor
+        append(context.txn, scope.number, head, context, executor.incarnation_bytes, executor.outbox)
+        scope.head = head
+        scope.head_changed = True
+
+    def _scope(self, partition: PartitionKey | None) -> _Scope:
+        scope = self.scopes.get(partition)
+        if scope is None:
+            scope = self._open(partition)
+            self.scopes[partition] = scope
+        return scope
+
+    def _open(self, partition: PartitionKey | None) -> _Scope:
+        if partition is None:
+            return _Scope(None, GLOBAL_NUMBER, False, load_head(self.txn, GLOBAL_NUMBER))
+        number = partition_number(self.txn, partition)
+        if number is not None:
+            return _Scope(partition, number, False, load_head(self.txn, number))
+        number = self.next_number
+        self.next_number += 1
+        return _Scope(partition, number, True, PartitionHead())
+
+    def _rights(self, principal_id: str) -> Rights | None:
+        """The caller's rights; in shard 0 read anew for each command, since the one before may have
+        changed them."""
+        if self.executor.shard == 0:
+            record = self.catalog.principal(principal_id)
+            return None if record is None else Rights(record)
+        try:
+            return self.rights[principal_id]
+        except KeyError:
+            record = self.catalog.principal(principal_id)
+            rights = self.rights[principal_id] = None if record is None else rights_of(record)
+            return rights
+
+    def _internal(self, command: Command) -> Answer:
+        """A command of the server itself (SEC-9); it keeps no outcome and may be repeated."""
+        if command.operation != BOOTSTRAP or self.executor.shard != 0:
+            return answers.refused(ErrorCode.NOT_FOUND, "There is no such command.")
+        request = msgspec.msgpack.decode(command.payload, type=Bootstrap)
+        written = bootstrap(self.txn, request.key_id, request.verifier)
+        self.position += written
+        return answers.success(written)
+
+
+def _size(writes: dict[bytes, bytes | None]) -> int:
+    return sum(len(key) + (0 if value is None else len(value)) for key, value in writes.items())
