@@ -176,6 +176,13 @@ class Elections(Replication):
                 self._send_append(target, progress)
         return True
 
+    def keeps_up(self, target: int) -> bool:
+        """Whether `target` answers and lacks no more than what is on its way, so that a transfer is quick."""
+        progress = self._progress.get(target)
+        if progress is None or not (progress.active and progress.replicating):
+            return False
+        return self.log.last - progress.match <= self.config.max_inflight_messages
+
     def _on_timeout_now(self, message: Message) -> None:
         if message.sender == self.leader:
             self._become_candidate(_ASKED_BY_LEADER)

@@ -1,7 +1,7 @@
 """The copy of the system shard's catalog that fronts and workers hold in memory.
 
-Worker 0 feeds it with `CatalogDelta` messages. Rows are immutable records; a call looks up what it needs between two
-deltas, so all its checks use one version (SEC-41).
+Worker 0 feeds it with `CatalogDelta` messages. Rows are immutable records; a call looks up what it needs
+between two deltas, so all its checks use one version (SEC-41).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Catalog:
 
     def snapshot(self) -> CatalogDelta:
         """The whole catalog as one delta, for a worker that starts."""
-        rows = [
+        rows: list[tuple[str, tuple[str, ...], bytes | None]] = [
             (table, key, msgspec.msgpack.encode(row))
             for table, content in self._rows.items()
             for key, row in content.items()

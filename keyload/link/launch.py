@@ -9,8 +9,9 @@ import msgspec
 
 
 class PeerAddress(msgspec.Struct, frozen=True):
-    """One voter: `number` is its 1-based place in the ordered list of voters, `host` and `port` its peer address
-    (worker K listens on `port` + K), `public_key` its CURVE key in Z85."""
+    """One voter: `number` is its 1-based place in the ordered list of voters, `host` and `port` its peer
+    address (worker K listens on `port` + K), `public_key` its CURVE key in Z85.
+    """
 
     number: int
     node_id: str
@@ -42,10 +43,11 @@ class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything one worker needs. `peers` is empty for a node alone, else holds every voter, itself included.
+    """Everything one worker needs. `peers` is empty for a node alone, else holds every voter, itself
+    included.
 
-    `shards` is the number of data shards; shard 0 comes on top. `guard` is a digest of the guard record that peers
-    compare at first contact (CLU-21). Durations are in milliseconds.
+    `shards` is the number of data shards; shard 0 comes on top. `guard` is a digest of the guard record that
+    peers compare at first contact (CLU-21). Durations are in milliseconds.
     """
 
     worker: int

@@ -1,8 +1,8 @@
 """Messages between a front, its workers and the workers of other nodes.
 
 Each is an array-like tagged msgspec struct; a ZeroMQ frame carries a list of them (`keyload.link.framing`).
-`call` numbers are chosen by the asking side and come back unchanged. A request's content travels as MessagePack
-bytes (`payload`) that only the process that executes it decodes.
+`call` numbers are chosen by the asking side and come back unchanged. A request's content travels as
+MessagePack bytes (`payload`) that only the process that executes it decodes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Base of all link messages."""
 
 
-class Command(_Message, tag="c"):
+class Command(_Message, frozen=True, tag="c"):
     """A write. `partition` None means the global scope, kept by shard 0 (CMD-15).
 
     `command_id` is 16 bytes, `fingerprint` 32 bytes (CMD-17), `payload` the request record as MessagePack
-    (`msgspec.msgpack.encode` of the contract type; of a bool for a boolean request), `control` the admission lane.
+    (`msgspec.msgpack.encode` of the contract type; of a bool for a boolean request), `control` the admission
+    lane.
     """
 
     call: int
@@ -36,7 +37,7 @@ class Command(_Message, tag="c"):
     control: bool = False
 
 
-class Read(_Message, tag="r"):
+class Read(_Message, frozen=True, tag="r"):
     """A read of one shard behind a barrier begun after it arrived (CLU-24)."""
 
     call: int
@@ -48,13 +49,13 @@ class Read(_Message, tag="r"):
     payload: bytes
 
 
-class Barrier(_Message, tag="b"):
+class Barrier(_Message, frozen=True, tag="b"):
     """Asks worker 0 to confirm the catalog: answered by `Confirmed` (architecture, reads and identity)."""
 
     call: int
 
 
-class Confirmed(_Message, tag="f"):
+class Confirmed(_Message, frozen=True, tag="f"):
     """A system-shard barrier begun after `Barrier` arrived has passed; every catalog change up to
     `catalog_version` was sent before this message."""
 
@@ -62,21 +63,21 @@ class Confirmed(_Message, tag="f"):
     catalog_version: int
 
 
-class Reply(_Message, tag="y"):
+class Reply(_Message, frozen=True, tag="y"):
     """Success: `payload` is the result as the JSON text of its contract type, ready for the wire."""
 
     call: int
     payload: bytes
 
 
-class Refusal(_Message, tag="x"):
+class Refusal(_Message, frozen=True, tag="x"):
     """Failure: `payload` is the `Problem` as MessagePack."""
 
     call: int
     payload: bytes
 
 
-class CatalogDelta(_Message, tag="d"):
+class CatalogDelta(_Message, frozen=True, tag="d"):
     """Catalog rows up to `version`, worker 0 to front, front to the other workers.
 
     `rows` holds (table, key parts, MessagePack of the record or None when gone); `whole` replaces everything.
@@ -87,19 +88,19 @@ class CatalogDelta(_Message, tag="d"):
     rows: list[tuple[str, tuple[str, ...], bytes | None]]
 
 
-class Usage(_Message, tag="u"):
+class Usage(_Message, frozen=True, tag="u"):
     """Asks a worker for its admission counters and shard states; answered by `Reply` with JSON."""
 
     call: int
 
 
-class Fault(_Message, tag="!"):
+class Fault(_Message, frozen=True, tag="!"):
     """A worker tells its front that it stops, with a closed category, before it exits."""
 
     category: str
 
 
-class Ready(_Message, tag="k"):
+class Ready(_Message, frozen=True, tag="k"):
     """A worker tells its front which of its shards are replayed (`shards`), and whether all are."""
 
     worker: int
@@ -107,14 +108,14 @@ class Ready(_Message, tag="k"):
     complete: bool
 
 
-class Raft(_Message, tag="m"):
+class Raft(_Message, frozen=True, tag="m"):
     """Consensus messages of one shard: `payload` is MessagePack of a list of `consensus.Message`."""
 
     shard: int
     payload: bytes
 
 
-class Forward(_Message, tag="w"):
+class Forward(_Message, frozen=True, tag="w"):
     """A command passed to the leader's worker of another node; `call` is the sending worker's own number."""
 
     call: int
@@ -122,7 +123,7 @@ class Forward(_Message, tag="w"):
     command: Command
 
 
-class ForwardReply(_Message, tag="v"):
+class ForwardReply(_Message, frozen=True, tag="v"):
     """The leader's definite answer to a `Forward`: `refused` tells whether `payload` is a Problem."""
 
     call: int
@@ -130,7 +131,7 @@ class ForwardReply(_Message, tag="v"):
     payload: bytes
 
 
-class Evidence(_Message, tag="e"):
+class Evidence(_Message, frozen=True, tag="e"):
     """A worker asks its front to run a read in another worker's shard (DECISIONS 1 and 4)."""
 
     call: int

@@ -5,6 +5,7 @@ Nothing here knows what a command or a document is: keys, values and log entries
 
 from keyload.storage.boot import mark_clean, recover_state
 from keyload.storage.directory import Guard, Identity, NodeDirectory
+from keyload.storage.files import private_directory
 from keyload.storage.keys import WriteSet, logical_form, pack_writes, stored_form, unpack_writes
 from keyload.storage.layout import Position
 from keyload.storage.reader import Charge, StoreReader
@@ -31,6 +32,7 @@ __all__ = [
     "logical_form",
     "mark_clean",
     "pack_writes",
+    "private_directory",
     "recover_state",
     "stored_form",
     "unpack_writes",

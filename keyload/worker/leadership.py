@@ -1,0 +1,99 @@
+"""Which shards this node should lead, and what their leader does besides commands.
+
+Each shard prefers one node, so that leaders spread evenly (CLU-8); a leader that is not the preferred node
+hands over once the preferred one keeps up. A leader also writes the first administrator into an empty store
+(SEC-6) and removes outcomes past their retention (CMD-25).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from keyload.link.launch import Bootstrap, WorkerLaunch
+from keyload.link.messages import Command
+from keyload.worker.commands import CommandDesk
+from keyload.worker.executor import BOOTSTRAP
+from keyload.worker.shard import Shard
+
+HAND_OVER_SECONDS = 3.0
+"""A leader considers a transfer at most this often, so that a failing one does not repeat at once."""
+
+CARE_SECONDS = 1.0
+
+
+def preferred_node(shard: int, nodes: int) -> int:
+    """Number of the node that should lead a shard: the system shard the first, data shards in turn."""
+    return shard % nodes + 1
+
+
+class Leadership:
+    """The duties of the leaders in one worker."""
+
+    def __init__(self, launch: WorkerLaunch, shards: Mapping[int, Shard], commands: CommandDesk) -> None:
+        self._launch = launch
+        self._shards = shards
+        self._commands = commands
+        self._next_transfer = time.monotonic() + HAND_OVER_SECONDS
+        self._next_care = 0.0
+        self._bootstrap = None if launch.bootstrap is None else _bootstrap_command(launch.bootstrap)
+
+    def tick(self, now: float) -> None:
+        """Do what is due."""
+        if now >= self._next_care:
+            self._next_care = now + CARE_SECONDS
+            self._care(now)
+        if len(self._launch.peers) > 1 and now >= self._next_transfer:
+            self._next_transfer = now + HAND_OVER_SECONDS
+            self._hand_over()
+
+    def _care(self, now: float) -> None:
+        ticks = time.time_ns() // 100
+        for shard in self._shards.values():
+            if not shard.raft.leader_ready or shard.in_flight:
+                continue
+            if shard.number == 0 and self._bootstrap is not None:
+                self._commands.submit_internal(self._bootstrap, now)
+                self._bootstrap = None
+            with shard.store.reader() as reader:
+                writes = shard.executor.expire_outcomes(reader, ticks)
+            if writes:
+                shard.propose_internal(writes)
+
+    def _hand_over(self) -> None:
+        for shard in self._shards.values():
+            wanted = preferred_node(shard.number, len(self._launch.peers))
+            if wanted != self._launch.node_number and shard.raft.leader_ready and shard.raft.keeps_up(wanted):
+                shard.raft.transfer(wanted)
+
+    def resign(self) -> None:
+        """Hand every leadership to another node, because this worker stops."""
+        nodes = len(self._launch.peers)
+        for shard in self._shards.values():
+            if shard.leads and nodes > 1:
+                shard.raft.transfer(self._launch.node_number % nodes + 1)
+
+    def idle(self) -> bool:
+        """Whether the worker may stop: nothing is in flight, and no shard is led here that another node could
+        lead.
+        """
+        alone = len(self._launch.peers) < 2
+        return all(not shard.in_flight and (alone or not shard.leads) for shard in self._shards.values())
+
+
+def _bootstrap_command(bootstrap: Bootstrap) -> Command:
+    """The command that writes the first administrator; in a store that has one it changes nothing."""
+    return Command(
+        call=0,
+        shard=0,
+        operation=BOOTSTRAP,
+        principal="",
+        catalog_version=0,
+        command_id=bytes(16),
+        fingerprint=bytes(32),
+        partition=None,
+        payload=msgspec.msgpack.encode(bootstrap),
+        control=True,
+    )

@@ -1,0 +1,353 @@
+"""The worker: one plain loop over its sockets and shards (docs/architecture.md, one turn).
+
+A turn drains what has arrived, lets every shard execute what waits as one batch, writes all new log entries
+with one sync, applies what is committed, and sends everything out. Cost is per turn and batch, not per
+command.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import zmq
+
+from keyload.consensus import MalformedMessage, Message, Ready, decode_messages, encode_messages
+from keyload.link.catalog import Catalog
+from keyload.link.framing import FLUSH_BYTES, FrameError, pack, unpack_from_front
+from keyload.link.launch import WorkerLaunch
+from keyload.link.log import Log
+from keyload.link.messages import (
+    Barrier,
+    CatalogDelta,
+    Command,
+    Forward,
+    ForwardReply,
+    PeerToPeer,
+    Raft,
+    Read,
+    Refusal,
+    Reply,
+    Usage,
+    WorkerToFront,
+)
+from keyload.link.messages import Ready as ShardsReady
+from keyload.link.peers import PeerLinks
+from keyload.storage import Wal, mark_clean
+from keyload.worker.admission import CommandGate
+from keyload.worker.commands import CommandDesk
+from keyload.worker.feed import CatalogFeed
+from keyload.worker.leadership import Leadership
+from keyload.worker.readers import ReadDesk
+from keyload.worker.shard import Shard
+from keyload.worker.steps import Step
+from keyload.worker.usage import usage
+
+MAX_ROUNDS = 4
+"""Rounds of log, apply and send in one turn; what is still ready then is done in the next turn at once."""
+
+CLOSING_SECONDS = 1.0
+TICKS_PER_SECOND = 10_000_000
+
+
+class Worker:
+    """One worker process. `lifeline` is the file descriptor whose end means that the parent is gone."""
+
+    def __init__(
+        self,
+        launch: WorkerLaunch,
+        *,
+        context: zmq.Context[zmq.Socket[bytes]],
+        wal: Wal,
+        shards: Mapping[int, Shard],
+        step: Step,
+        log: Log,
+        lifeline: int,
+    ) -> None:
+        self._launch = launch
+        self._wal = wal
+        self._shards = shards
+        self._step = step
+        self._log = log
+        self._lifeline = lifeline
+        self._tick_seconds = launch.tick_ms / 1000
+        self._next_tick = time.monotonic() + self._tick_seconds
+        self._to_front: list[WorkerToFront] = []
+        self._front = _front_socket(context, launch.endpoint)
+        self._links = _peer_links(context, launch, log)
+        self.catalog = Catalog()
+        self.gate = CommandGate(launch.commands)
+        self._feed = CatalogFeed(self.catalog, self._to_front.append) if 0 in shards else None
+        self._commands = CommandDesk(
+            me=launch.node_number,
+            shards=shards,
+            data_shards=launch.shards,
+            catalog=self.catalog,
+            gate=self.gate,
+            call_seconds=launch.call_ms / 1000,
+            hold_seconds=self._tick_seconds,
+            send_front=self._to_front.append,
+            send_peer=self._send_peer,
+        )
+        self._reads = ReadDesk(
+            launch,
+            shards=shards,
+            catalog=self.catalog,
+            send_front=self._to_front.append,
+            evidence_found=self._commands.evidence_found,
+        )
+        self._leadership = Leadership(launch, shards, self._commands)
+        self._announced = False
+
+    # -- life
+
+    def run(self) -> None:
+        """Work until the lifeline ends, then hand leaderships on, answer what waits, and return."""
+        if self._feed is not None:
+            self._feed.load(self._shards[0])
+        poller = zmq.Poller()
+        for socket in (self._front, *(self._links.sockets if self._links else ())):
+            poller.register(socket, zmq.POLLIN)
+        poller.register(self._lifeline, zmq.POLLIN)
+        closing_at: float | None = None
+        while closing_at is None or time.monotonic() < closing_at:
+            events = dict(poller.poll(self._patience()))
+            if self._lifeline in events and closing_at is None:
+                poller.unregister(self._lifeline)
+                closing_at = time.monotonic() + CLOSING_SECONDS
+                self._leadership.resign()
+            self._turn()
+            if closing_at is not None and self._leadership.idle():
+                break
+        self._say_goodbye()
+
+    def close(self) -> None:
+        """Make all state durable, close every file, and note that the stop was an ordered one."""
+        for shard in self._shards.values():
+            shard.store.sync()
+            shard.store.close()
+        self._wal.close()
+        mark_clean(Path(self._launch.directory) / f"worker-{self._launch.worker}")
+
+    def _patience(self) -> int:
+        """Milliseconds the next poll may wait: none while consensus has work, else until the next tick."""
+        if any(shard.raft.has_ready() for shard in self._shards.values()):
+            return 0
+        return max(0, int((self._next_tick - time.monotonic()) * 1000) + 1)
+
+    def _say_goodbye(self) -> None:
+        for shard in self._shards.values():
+            self._commands.finish_all(shard.drain())
+            self._reads.refuse_all(shard.reads.drain())
+        self._flush()
+        self._front.close(linger=200)
+        if self._links is not None:
+            self._links.close()
+
+    # -- one turn
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        self._receive_front(now)
+        if self._links is not None:
+            self._receive_peers(self._links, now)
+        if now >= self._next_tick:
+            self._tick(now)
+        ticks = time.time_ns() // 100
+        for shard in self._shards.values():
+            self._commands.route(shard, now)
+            executed = shard.execute(self.catalog, ticks)
+            self._commands.finish_all([*executed.completed])
+            for missing in executed.missing:
+                self._commands.fetch_evidence(missing, now)
+            shard.reads.ask(shard.raft.read_index, now)
+        self._replicate()
+        self._reads.serve(ticks)
+        self._flush()
+
+    def _receive_front(self, now: float) -> None:
+        while True:
+            try:
+                frame = self._front.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            try:
+                messages = unpack_from_front(frame)
+            except FrameError:
+                self._log.write("front_frame_malformed")
+                continue
+            for message in messages:
+                self._from_front(message, now)
+            self._step("Received")
+
+    def _from_front(self, message: object, now: float) -> None:
+        match message:
+            case Command():
+                self._commands.from_front(message, now)
+            case Read() | Barrier():
+                self._reads.arrive(message, now)
+            case CatalogDelta():
+                self.catalog.apply(message)
+            case Usage():
+                self._to_front.append(Reply(message.call, usage(self._launch, self.gate, self._shards)))
+            case Reply() | Refusal():
+                self._commands.evidence_from_front(message)
+            case _:
+                self._log.write("front_message_unknown")
+
+    def _receive_peers(self, links: PeerLinks, now: float) -> None:
+        for number, message in links.receive():
+            match message:
+                case Raft(shard=shard, payload=payload):
+                    self._step_raft(number, shard, payload)
+                case Forward():
+                    self._commands.from_peer(number, message, now)
+                case ForwardReply():
+                    self._commands.forward_answered(message, now)
+
+    def _step_raft(self, number: int, shard_number: int, payload: bytes) -> None:
+        shard = self._shards.get(shard_number)
+        if shard is None:
+            self._log.write("peer_shard_unknown")
+            return
+        try:
+            messages = decode_messages(payload)
+        except MalformedMessage:
+            self._log.write("peer_message_malformed")
+            return
+        for message in messages:
+            if message.sender == number:
+                shard.raft.step(message)
+            else:
+                self._log.write("peer_source_differs")
+
+    def _tick(self, now: float) -> None:
+        while self._next_tick <= now:
+            self._next_tick += self._tick_seconds
+            for shard in self._shards.values():
+                shard.raft.tick()
+            if self._next_tick < now - 1.0:
+                self._next_tick = now
+        for shard in self._shards.values():
+            self._commands.finish_all(shard.sweep(now))
+            self._reads.refuse_all(shard.reads.sweep(now))
+        self._commands.sweep(now)
+        self._reads.sweep(now)
+        self._leadership.tick(now)
+        if not self._announced and all(shard.replayed for shard in self._shards.values()):
+            self._announced = True
+            self._to_front.append(ShardsReady(self._launch.worker, sorted(self._shards), True))
+
+    # -- replication
+
+    def _replicate(self) -> None:
+        for _ in range(MAX_ROUNDS):
+            ready = [(shard, shard.raft.ready()) for shard in self._shards.values() if shard.raft.has_ready()]
+            if not ready:
+                return
+            for shard, work in ready:
+                self._send_raft(shard, work.messages)
+            self._flush_peers()
+            self._write_log(ready)
+            for shard, work in ready:
+                self._send_raft(shard, work.messages_after_sync)
+            self._flush_peers()
+            self._step("Replicated")
+            for shard, work in ready:
+                self._finish_ready(shard, work)
+
+    def _write_log(self, ready: Sequence[tuple[Shard, Ready]]) -> None:
+        turn = [
+            (shard.number, work.hard_state, work.entries)
+            for shard, work in ready
+            if work.hard_state is not None or work.entries
+        ]
+        if turn:
+            self._wal.write(turn)
+
+    def _finish_ready(self, shard: Shard, work: Ready) -> None:
+        if work.committed:
+            self._step("Committed")
+            completed, applied = shard.apply(work.committed)
+            if self._feed is not None and shard.number == 0:
+                self._feed.applied(shard.store.applied.index, applied)
+            self._commands.finish_all(completed)
+        for context, index in work.reads:
+            shard.reads.confirm(context, index)
+        for context in work.lost_reads:
+            shard.reads.lose(context)
+        shard.raft.advance(work)
+
+    # -- sending
+
+    def _send_raft(self, shard: Shard, messages: Sequence[Message]) -> None:
+        if not messages or self._links is None:
+            return
+        by_target: dict[int, list[Message]] = {}
+        for message in messages:
+            by_target.setdefault(message.to, []).append(message)
+        for target, group in by_target.items():
+            self._links.send(target, Raft(shard.number, encode_messages(group)))
+
+    def _send_peer(self, number: int, message: PeerToPeer) -> None:
+        if self._links is not None:
+            self._links.send(number, message)
+
+    def _flush_peers(self) -> None:
+        if self._links is None:
+            return
+        for _, message in self._links.flush():
+            if isinstance(message, Forward):
+                self._commands.not_sent(message, time.monotonic())
+
+    def _flush(self) -> None:
+        self._flush_peers()
+        if not self._to_front:
+            return
+        for frame in _frames(self._to_front):
+            try:
+                self._front.send(frame, zmq.NOBLOCK)
+            except zmq.Again:
+                self._log.write("front_queue_full")
+        replied = any(isinstance(message, Reply) for message in self._to_front)
+        self._to_front.clear()
+        if replied:
+            self._step("Replied")
+
+
+def _frames(messages: Sequence[WorkerToFront]) -> list[bytes]:
+    """The messages in frames of about FLUSH_BYTES."""
+    frames: list[bytes] = []
+    start, size = 0, 0
+    for end, message in enumerate(messages, 1):
+        size += len(message.payload) if isinstance(message, Reply | Refusal) else 256
+        if size >= FLUSH_BYTES:
+            frames.append(pack(messages[start:end]))
+            start, size = end, 0
+    if start < len(messages):
+        frames.append(pack(messages[start:]))
+    return frames
+
+
+def _front_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq.Socket[bytes]:
+    socket = context.socket(zmq.DEALER)
+    socket.sndhwm = 4096
+    socket.rcvhwm = 4096
+    socket.linger = 0
+    socket.connect(endpoint)
+    return socket
+
+
+def _peer_links(context: zmq.Context[zmq.Socket[bytes]], launch: WorkerLaunch, log: Log) -> PeerLinks | None:
+    if not launch.peers:
+        return None
+    return PeerLinks(
+        context,
+        me=launch.node_number,
+        worker=launch.worker,
+        peers=launch.peers,
+        secret_key=launch.secret_key,
+        guard=launch.guard,
+        report=log.write,
+    )

@@ -1,0 +1,129 @@
+"""Serving reads: each waits for a barrier of its shard and, where its caller was confirmed at a later
+catalog, for that catalog; then all that are ready are answered from one committed cut (CLU-24).
+
+All reads of this version end within one page, so they run inside the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from keyload.contract.errors import ErrorCode
+from keyload.link.catalog import Catalog
+from keyload.link.launch import WorkerLaunch
+from keyload.link.messages import Barrier, Confirmed, Read, Refusal, Reply, WorkerToFront
+from keyload.models.context import NodeFacts
+from keyload.models.partitions import load_meta
+from keyload.storage import Reader
+from keyload.worker.batch import Answer
+from keyload.worker.calls import Missing, ReadCall, refusal
+from keyload.worker.reads import ReadAnswerer
+from keyload.worker.shard import Shard
+
+MAX_WAITING = 4096
+"""Reads one shard may hold; the front's admission keeps below it."""
+
+EvidenceFound = Callable[[Missing, Answer], None]
+
+
+class ReadDesk:
+    """Takes reads in and answers them when their barrier has passed."""
+
+    def __init__(
+        self,
+        launch: WorkerLaunch,
+        *,
+        shards: Mapping[int, Shard],
+        catalog: Catalog,
+        send_front: Callable[[WorkerToFront], None],
+        evidence_found: EvidenceFound,
+    ) -> None:
+        self._launch = launch
+        self._shards = shards
+        self._catalog = catalog
+        self._send_front = send_front
+        self._evidence_found = evidence_found
+        self._answerers = {
+            number: ReadAnswerer(shard=number, incarnation=launch.incarnation) for number in shards
+        }
+        self._later: list[ReadCall] = []
+        self._names = {peer.number: peer.node_id for peer in launch.peers} or {
+            launch.node_number: launch.node_id
+        }
+
+    def arrive(self, message: Read | Barrier, now: float) -> None:
+        """A read or a catalog confirmation from the front."""
+        read = ReadCall(message, now + self._launch.call_ms / 1000)
+        shard = self._shards.get(message.shard if isinstance(message, Read) else 0)
+        if shard is None:
+            self._refuse(read, ErrorCode.OWNERSHIP_LOST)
+        elif not shard.replayed:
+            self._refuse(read, ErrorCode.RECOVERY_REQUIRED)
+        elif len(shard.reads) >= MAX_WAITING:
+            self._refuse(read, ErrorCode.RESOURCE_EXHAUSTED)
+        else:
+            shard.reads.add(read)
+
+    def serve(self, ticks: int) -> None:
+        """Answer everything whose barrier and catalog are reached; `ticks` is the node's clock."""
+        if self._later:
+            later, self._later = self._later, []
+            for read in later:
+                self._answer(self._shards[read.message.shard], [read], ticks)  # type: ignore[union-attr]
+        for shard in self._shards.values():
+            ready = shard.reads.take(shard.store.applied.index)
+            if ready:
+                self._answer(shard, ready, ticks)
+
+    def _answer(self, shard: Shard, ready: Sequence[ReadCall], ticks: int) -> None:
+        with shard.store.reader() as reader:
+            for read in ready:
+                message = read.message
+                if isinstance(message, Barrier):
+                    self._send_front(Confirmed(message.call, self._catalog.version))
+                elif message.catalog_version > self._catalog.version:
+                    self._later.append(read)
+                else:
+                    self._deliver(read, self._run(shard, reader, message, ticks))
+
+    def _run(self, shard: Shard, reader: Reader, message: Read, ticks: int) -> Answer:
+        return self._answerers[shard.number].answer(
+            message,
+            reader,
+            self._catalog,
+            cut=load_meta(reader).position,
+            now=ticks,
+            node=self._facts(shard) if shard.number == 0 else None,
+        )
+
+    def _facts(self, shard: Shard) -> NodeFacts:
+        return NodeFacts(
+            node_id=self._launch.node_id,
+            leader=self._names.get(shard.raft.leader or 0),
+            voters=max(1, len(self._launch.peers)),
+            durability=self._launch.durability,
+            applied=shard.store.applied.index,
+            read_generation=0,
+        )
+
+    def _deliver(self, read: ReadCall, answer: Answer) -> None:
+        if read.missing is not None:
+            self._evidence_found(read.missing, answer)
+        else:
+            kind = Refusal if answer.refused else Reply
+            self._send_front(kind(read.message.call, answer.payload))
+
+    def _refuse(self, read: ReadCall, code: ErrorCode) -> None:
+        self._deliver(read, refusal(code))
+
+    def refuse_all(self, reads: Sequence[ReadCall]) -> None:
+        """Answer reads whose barrier was not reached in time, or whose worker stops (CLU-25)."""
+        for read in reads:
+            self._refuse(read, ErrorCode.OWNERSHIP_LOST)
+
+    def sweep(self, now: float) -> None:
+        """Refuse the reads that wait too long for their catalog."""
+        late = [read for read in self._later if read.deadline <= now]
+        if late:
+            self._later = [read for read in self._later if read.deadline > now]
+            self.refuse_all(late)

@@ -1,0 +1,50 @@
+"""The named steps of a write at which the recovery suite kills a worker (STO-8).
+
+`KEYLOAD_FAULT_POINT=<Step>:<n>` in a worker's environment makes it end itself with SIGKILL when it reaches
+that step for the n-th time. Without the variable a step costs one empty call.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+
+STEPS = (
+    "Received",
+    "Executed",
+    "LogWritten",
+    "LogSynced",
+    "Replicated",
+    "Committed",
+    "Applied",
+    "Replied",
+)
+
+Step = Callable[[str], None]
+
+
+def step_hook(environment: Mapping[str, str]) -> Step:
+    """The hook a worker calls at each step. Raises ValueError for an unknown step or a count below 1."""
+    text = environment.get("KEYLOAD_FAULT_POINT")
+    return _pass_by if text is None else _killer(text)
+
+
+def _pass_by(name: str) -> None:
+    """No fault point is set."""
+
+
+def _killer(text: str) -> Step:
+    wanted, _, count = text.partition(":")
+    if wanted not in STEPS or not count.isdigit() or int(count) < 1:
+        raise ValueError(f"KEYLOAD_FAULT_POINT must be one of {', '.join(STEPS)}, a colon and a count from 1")
+    left = int(count)
+
+    def kill_at(name: str) -> None:
+        nonlocal left
+        if name == wanted:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return kill_at

@@ -1,0 +1,120 @@
+"""Peer links over real sockets: CURVE keys decide who is heard, the guard record who is understood."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import zmq
+
+from keyload.link.launch import PeerAddress
+from keyload.link.messages import Command, Forward, ForwardReply, PeerToPeer, Raft
+from keyload.link.peers import PeerLinks
+from tests.unit.worker.support import free_port
+
+GUARD = b"guard-of-the-cluster"
+
+
+class Node:
+    """One node's links with the categories it reported."""
+
+    def __init__(self, me: int, peers: list[PeerAddress], secret: str, guard: bytes = GUARD) -> None:
+        self.reports: list[str] = []
+        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.links = PeerLinks(
+            self.context,
+            me=me,
+            worker=0,
+            peers=peers,
+            secret_key=secret,
+            guard=guard,
+            report=self.reports.append,
+        )
+
+    def close(self) -> None:
+        self.links.close()
+        self.context.term()
+
+
+@pytest.fixture
+def nodes() -> Iterator[Callable[..., Node]]:
+    made: list[Node] = []
+
+    def make(*args: object, **options: object) -> Node:
+        node = Node(*args, **options)  # type: ignore[arg-type]
+        made.append(node)
+        return node
+
+    yield make
+    for node in made:
+        node.close()
+
+
+def voters() -> tuple[list[PeerAddress], list[str]]:
+    pairs = [zmq.curve_keypair() for _ in range(2)]
+    peers = [
+        PeerAddress(number, f"node{number}", "127.0.0.1", free_port(), public.decode())
+        for number, (public, _) in enumerate(pairs, 1)
+    ]
+    return peers, [secret.decode() for _, secret in pairs]
+
+
+def exchange(
+    sender: Node, receiver: Node, message: PeerToPeer, until: Callable[[list[tuple[int, PeerToPeer]]], bool]
+) -> list[tuple[int, PeerToPeer]]:
+    """Send again and again, as consensus does, until the receiver has it or 5 s have passed."""
+    heard: list[tuple[int, PeerToPeer]] = []
+    poller = zmq.Poller()
+    for item in (*sender.links.sockets, *receiver.links.sockets):
+        poller.register(item, zmq.POLLIN)
+    deadline = time.monotonic() + 5
+    while not until(heard) and time.monotonic() < deadline:
+        sender.links.send(2, message)
+        sender.links.flush()
+        poller.poll(20)
+        heard.extend(receiver.links.receive())
+        list(sender.links.receive())
+    return heard
+
+
+@pytest.mark.covers("CLU-20")
+def test_a_voter_is_heard_and_known_by_its_key(nodes: Callable[..., Node]) -> None:
+    peers, secrets = voters()
+    one, two = nodes(1, peers, secrets[0]), nodes(2, peers, secrets[1])
+    heard = exchange(one, two, Raft(0, b"hello"), until=bool)
+    assert heard[0] == (1, Raft(0, b"hello"))
+    assert two.reports == []
+
+
+@pytest.mark.covers("CLU-20", "CLU-23")
+def test_an_unknown_key_is_refused_at_the_handshake(nodes: Callable[..., Node]) -> None:
+    peers, secrets = voters()
+    two = nodes(2, peers, secrets[1])
+    public, secret = (key.decode() for key in zmq.curve_keypair())
+    mine = [PeerAddress(1, "node1", "127.0.0.1", free_port(), public), peers[1]]
+    stranger = nodes(1, mine, secret)
+    heard = exchange(stranger, two, Raft(0, b"let me in"), until=lambda _: "peer_key_unknown" in two.reports)
+    assert heard == []
+    assert set(two.reports) == {"peer_key_unknown"}
+
+
+@pytest.mark.covers("CLU-21")
+def test_another_guard_is_refused_and_reported(nodes: Callable[..., Node]) -> None:
+    peers, secrets = voters()
+    one, two = nodes(1, peers, secrets[0], guard=b"another cluster"), nodes(2, peers, secrets[1])
+    heard = exchange(one, two, Raft(0, b"hello"), until=lambda _: bool(two.reports))
+    assert heard == []
+    assert set(two.reports) == {"peer_guard_differs"}
+
+
+@pytest.mark.covers("CLU-22")
+def test_what_does_not_fit_is_dropped_and_commands_are_handed_back(nodes: Callable[..., Node]) -> None:
+    peers, secrets = voters()
+    one = nodes(1, peers, secrets[0])
+    command = Command(1, 1, "op", "p", 1, b"i" * 16, b"f" * 32, None, b"")
+    forward, reply = Forward(3, 1, command), ForwardReply(4, False, b"{}")
+    for message in (forward, Raft(0, b"x"), reply):
+        one.links.send(2, message)
+    assert one.links.flush() == [(2, forward), (2, reply)]
+    assert one.links.flush() == []

@@ -1,0 +1,169 @@
+"""A whole worker of one node: commands, reads, confirmations, restarts and refusals over its real sockets."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from keyload.contract.shared import CommitReceipt
+from keyload.link import framing
+from keyload.link.launch import CommandLimits
+from keyload.link.messages import Confirmed, Read, Refusal, Reply, Usage
+from tests.unit.worker.support import WorkerUnderTest, problem, put
+
+Start = Callable[..., WorkerUnderTest]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    running: list[WorkerUnderTest] = []
+
+    def make(**settings: Any) -> WorkerUnderTest:
+        endpoint = f"ipc://{tmp_path}/front-{len(running)}"
+        worker = WorkerUnderTest(tmp_path / "node", endpoint, **settings)
+        running.append(worker)
+        return worker
+
+    yield make
+    for worker in running:
+        if not worker.context.closed:
+            worker.stop()
+
+
+def revision_of(answer: Reply | Refusal | Confirmed) -> int:
+    assert isinstance(answer, Reply), problem(answer)
+    return msgspec.json.decode(answer.payload, type=CommitReceipt).mutations[0].revision
+
+
+def document(answer: Reply | Refusal | Confirmed) -> Any:
+    assert isinstance(answer, Reply), problem(answer)
+    return msgspec.json.decode(answer.payload)
+
+
+@pytest.mark.covers("CMD-12", "CMD-30", "CLU-24")
+def test_a_document_is_committed_and_read_back_in_every_shard(start: Start) -> None:
+    worker = start()
+    worker.wait_ready()
+    worker.configure_collection()
+    for number in range(12):
+        assert revision_of(worker.commit(put(f"key{number}", "doc", f'{{"n": {number}}}'))) == 1
+        read = document(worker.read_document(f"key{number}", "doc"))
+        assert (read["json"], read["revision"]) == (f'{{"n": {number}}}', 1)
+
+
+@pytest.mark.covers("CMD-18", "STO-5", "STO-6")
+def test_after_a_restart_data_receipts_and_catalog_are_the_same(start: Start) -> None:
+    first = start()
+    first.wait_ready()
+    first.configure_collection()
+    tree = put("key", "doc", '{"a":1}')
+    before = first.commit(tree)
+    first.stop()
+    second = start()
+    second.wait_ready()
+    assert isinstance(before, Reply)
+    again = second.commit(tree)
+    assert isinstance(again, Reply)
+    assert again.payload == before.payload
+    assert document(second.read_document("key", "doc"))["revision"] == 1
+
+
+@pytest.mark.covers("CMD-18", "CMD-28")
+def test_the_same_command_many_times_in_one_frame_takes_effect_once(start: Start) -> None:
+    worker = start()
+    worker.wait_ready()
+    worker.configure_collection()
+    tree = put("key", "doc", "{}")
+    identity = uuid.UUID(tree["commandId"])
+    commands = [worker.command("keyload_documents_commit", tree, "key", identity) for _ in range(50)]
+    worker.send(*commands)
+    answers = [worker.answer(command.call) for command in commands]
+    assert len({answer.payload for answer in answers if isinstance(answer, Reply)}) == 1
+    assert len(answers) == 50
+    assert document(worker.read_document("key", "doc"))["revision"] == 1
+
+
+@pytest.mark.covers("CLU-24", "SEC-3")
+def test_a_confirmation_follows_every_catalog_change_acknowledged_before_it(start: Start) -> None:
+    worker = start()
+    worker.wait_ready()
+    for number in range(5):
+        worker.configure_collection(name=f"c{number}")
+        confirmed = worker.confirm()
+        assert isinstance(confirmed, Confirmed)
+        assert confirmed.catalog_version == worker.catalog.version
+        assert worker.catalog.resource("acme", "app", f"c{number}") is not None
+
+
+@pytest.mark.covers("CLU-11", "CLU-25", "CLU-28")
+def test_a_minority_answers_neither_reads_nor_writes(start: Start) -> None:
+    worker = start(absent_peers=True, call_ms=300)
+    read = Read(worker.number(), 1, "keyload_admin_status", "root", 0, None, b"")
+    command = worker.command("keyload_admin_dispatch", True, None, uuid.uuid4())
+    worker.send(read, command)
+    began = time.monotonic()
+    assert problem(worker.answer(read.call)).error_code == "OwnershipLost"
+    assert problem(worker.answer(command.call)).error_code == "OwnershipLost"
+    assert time.monotonic() - began < 5.0
+
+
+@pytest.mark.covers("ADM-12", "ADM-15")
+def test_more_commands_than_the_gate_holds_are_refused_and_leave_no_trace(start: Start) -> None:
+    worker = start(absent_peers=True, call_ms=1500, commands=CommandLimits(max_commands=3))
+    commands = [worker.command("keyload_admin_dispatch", True, None, uuid.uuid4()) for _ in range(5)]
+    worker.send(*commands)
+    codes = [problem(worker.answer(command.call)).error_code for command in commands]
+    assert sorted(codes) == ["OwnershipLost"] * 3 + ["ResourceExhausted"] * 2
+    usage = Usage(worker.number())
+    worker.send(usage)
+    counts = document(worker.answer(usage.call))
+    assert (counts["commands"], counts["retainedBytes"], counts["tenants"]) == (0, 0, [])
+
+
+@pytest.mark.covers("ADM-18", "CLU-9")
+def test_when_the_lifeline_ends_what_waits_is_answered_and_the_worker_returns(start: Start) -> None:
+    worker = start(absent_peers=True, call_ms=60_000)
+    command = worker.command("keyload_admin_dispatch", True, None, uuid.uuid4())
+    worker.send(command)
+    worker.pump(300)
+    last = worker.stop()
+    codes = [problem(message).error_code for message in last if isinstance(message, Refusal)]
+    assert codes == ["OwnershipLost"]
+
+
+def test_a_malformed_frame_is_dropped_and_the_next_one_works(start: Start) -> None:
+    worker = start()
+    worker.wait_ready()
+    worker.front.send(b"\xc1 not a frame")
+    worker.front.send(framing.pack([["?", 1]]))
+    assert isinstance(worker.confirm(), Confirmed)
+
+
+@pytest.mark.covers("CMD-29", "STO-10")
+def test_commands_of_one_frame_share_turns_and_each_takes_its_own_position(start: Start) -> None:
+    worker = start()
+    worker.wait_ready()
+    worker.configure_collection()
+    trees = [put("one", f"doc{number}", "{}") for number in range(256)]
+    commands = [
+        worker.command("keyload_documents_commit", tree, "one", uuid.UUID(tree["commandId"]))
+        for tree in trees
+    ]
+    worker.send(*commands)
+    receipts = []
+    for command in commands:
+        answer = worker.answer(command.call)
+        assert isinstance(answer, Reply)
+        receipts.append(msgspec.json.decode(answer.payload, type=CommitReceipt))
+    positions = [receipt.token.position for receipt in receipts]
+    assert positions == list(range(positions[0], positions[0] + 256))
+    usage = Usage(worker.number())
+    worker.send(usage)
+    states = document(worker.answer(usage.call))["shards"]
+    assert max(state["applied"] for state in states if state["shard"] > 0) <= 4, "256 commands, few entries"
