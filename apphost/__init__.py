@@ -1,0 +1,1 @@
+"""The app host: starts the ordinary cluster, or one suite, or one measurement, and stops all of it."""

@@ -126,10 +126,10 @@ def run_directory(results: Path) -> Path:
 
 
 def latest_complete(results: Path, source: str) -> Report | None:
-    """The newest report of a whole suite made from this source, None when there is none."""
+    """The newest report of a whole suite that passed on this source, None when there is none."""
     for path in sorted(results.glob("*/report.json"), reverse=True):
         report = msgspec.json.decode(path.read_bytes(), type=Report)
-        if not report.partial and report.source == source:
+        if not report.partial and report.exit_status == 0 and report.source == source:
             return report
     return None
 

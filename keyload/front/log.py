@@ -38,7 +38,7 @@ _PROCESS = "front"
 _encoder = msgspec.json.Encoder()
 
 
-def event(category: Category, **members: int | str) -> None:
+def event(category: StrEnum, **members: int | str) -> None:
     """Write one line; `members` are counts, numbers and closed names only."""
     instant = datetime.now(UTC).isoformat(timespec="milliseconds")
     line = _encoder.encode({"at": instant, "process": _PROCESS, "category": category, **members})

@@ -1,4 +1,4 @@
-"""From the settings of a node to the launch message of each of its workers (link.launch)."""
+"""From the settings of a node to its guard record and the launch message of each worker (link.launch)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 from keyload.link.launch import Bootstrap, CommandLimits, PeerAddress, WorkerLaunch
 from keyload.node.addresses import read_address
 from keyload.node.settings import NodeSettings
+from keyload.storage.directory import Guard, Identity
 
-FORMAT_VERSION = 1
 DURABILITY_ALONE = "ProcessDurable"
 DURABILITY_CLUSTER = "QuorumProcessDurable"
 """Profiles reached until power loss is proven (CMD-32, STO-27)."""
@@ -21,21 +21,16 @@ def durability(settings: NodeSettings) -> str:
     return DURABILITY_CLUSTER if settings.peers else DURABILITY_ALONE
 
 
-def voters(settings: NodeSettings) -> list[tuple[str, str, str]]:
-    """Id, peer address and public key of every voter in order; empty for a node alone."""
-    return [(peer.id, peer.peer_address, peer.public_key) for peer in settings.peers]
+def identity(settings: NodeSettings) -> Identity:
+    """Whose data directory it is, with the guard record (CLU-6)."""
+    guard = Guard(tuple(peer.id for peer in settings.peers), settings.workers, settings.data_shards)
+    return Identity(settings.incarnation.lower(), settings.node_id, guard)
 
 
 def guard_digest(settings: NodeSettings) -> bytes:
-    """SHA-256 of what all voters must have in common (CLU-6, CLU-21, ADM-22): compared at first contact."""
-    shared = (
-        FORMAT_VERSION,
-        settings.incarnation.lower(),
-        voters(settings),
-        settings.workers,
-        settings.data_shards,
-        msgspec.structs.astuple(settings.outbox),
-    )
+    """SHA-256 of what all voters must have in common; peers compare it at first contact (CLU-21, ADM-22)."""
+    keys = [(peer.id, peer.public_key) for peer in settings.peers]
+    shared = (identity(settings).digest(), keys, msgspec.structs.astuple(settings.outbox))
     return hashlib.sha256(msgspec.msgpack.encode(shared)).digest()
 
 

@@ -1,7 +1,7 @@
 """Nodes of one machine as ordinary processes, as `keyload serve` would run on several (CLI-14..CLI-23).
 
-Used by `keyload dev`, the app host and the test harness. Each node has its own directory, settings file and log;
-all settings but addresses and keys are the same.
+Used by `keyload dev`, the app host and the test harness. Each node has its own directory, settings file and
+log; all settings but addresses and keys are the same.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class LocalNode:
     def start(self, extra_environment: Mapping[str, str] | None = None) -> None:
         """Start the front, which starts its workers."""
         command = [sys.executable, "-m", "keyload.cli", "serve", "--settings", str(self.settings)]
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

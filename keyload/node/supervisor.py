@@ -1,8 +1,8 @@
 """Starts the workers of a node, starts again those that die, and stops them in order (CLU-9, CLU-30).
 
 A worker hears everything it needs as one message on its standard input. The pipe stays open: its end tells
-the worker that its parent is gone. Every start has an endpoint of its own, so no message of a former life
-arrives.
+the worker to stop in order, also when the front was killed. Every start has an endpoint of its own, so no
+message of a former life arrives.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
 import sys
 import tempfile
 from asyncio.subprocess import Process
@@ -110,11 +109,10 @@ class Supervisor:
             asyncio.get_running_loop().call_later(FAULT_SECONDS, self._kill, worker, process)
 
     async def stop(self, seconds: float = STOP_SECONDS) -> bool:
-        """SIGTERM to all workers, SIGKILL to those left after `seconds`; whether all ended by themselves."""
+        """Tell all workers to end, kill those left after `seconds`; whether all ended by themselves."""
         self._stopping.set()
         for process in self._processes.values():
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)
+            _tell_to_end(process)
         orderly = True
         if self._keepers:
             _, late = await asyncio.wait(self._keepers, timeout=seconds)
@@ -171,15 +169,21 @@ class Supervisor:
             start_new_session=True,
         )
         self._processes[worker] = process
-        self._notice(Notice.WORKER_STARTED, worker=worker, process=process.pid)
-        if self._stopping.is_set():
-            process.terminate()
+        self._notice(Notice.WORKER_STARTED, worker=worker, pid=process.pid)
         message = msgspec.msgpack.encode(worker_launch(self._settings, worker, endpoint))
         assert process.stdin is not None
         with contextlib.suppress(ConnectionError):  # a worker that ended at once; its status tells
             process.stdin.write(len(message).to_bytes(4, "big") + message)
             await process.stdin.drain()
+        if self._stopping.is_set():
+            _tell_to_end(process)
         return await process.wait()
+
+
+def _tell_to_end(process: Process) -> None:
+    """Close the pipe that keeps a worker alive (CLU-30)."""
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def private_socket_directory() -> Path:
