@@ -14,7 +14,7 @@ from typing import Any, cast
 import networkx
 
 from keyload.gateway.registry import Tool
-from keyload.gateway.words import phrase, stems
+from keyload.gateway.words import Stemmer, phrase
 
 TOOL, CATEGORY, ALIAS, NAME, TERM = "tool", "category", "alias", "name", "term"
 Node = tuple[str, str]
@@ -69,8 +69,10 @@ class ToolGraph:
 
     def _add_terms(self) -> None:
         """Join terms and tools: the weight sums the fields, each damped by its length against the average."""
+        stemmer = Stemmer()
         descriptors = {
-            tool.id: {field: Counter(words) for field, words in _fields(tool)} for tool in self.tools.values()
+            tool.id: {field: Counter(words) for field, words in _fields(tool, stemmer)}
+            for tool in self.tools.values()
         }
         for field, (weight, damping) in FIELDS.items():
             lengths = {tool: fields[field].total() for tool, fields in descriptors.items()}
@@ -87,10 +89,14 @@ class ToolGraph:
             self._graph.add_edge(term, tool, weight=weight)
 
 
-def _fields(tool: Tool) -> Iterator[tuple[str, list[str]]]:
-    yield "name", stems(tool.name)
-    yield "title", stems(tool.hints.title)
-    yield "alias", [word for alias in tool.hints.aliases for word in stems(alias)]
-    yield "category", stems(tool.hints.category)
-    yield "description", stems(tool.description)
-    yield "argument", [word for pair in tool.arguments for text in pair for word in stems(text)]
+def _fields(tool: Tool, stemmer: Stemmer) -> Iterator[tuple[str, list[str]]]:
+    texts = {
+        "name": [tool.name],
+        "title": [tool.hints.title],
+        "alias": tool.hints.aliases,
+        "category": [tool.hints.category],
+        "description": [tool.description],
+        "argument": [text for pair in tool.arguments for text in pair],
+    }
+    for field, parts in texts.items():
+        yield field, [word for part in parts for word in stemmer.stems(part)]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from keyload.gateway.graph import ALIAS, NAME, ToolGraph
-from keyload.gateway.words import identifiers, phrase, stems
+from keyload.gateway.words import Stemmer, identifiers, phrase
 
 NAME_SCORE = 1.0
 ALIAS_SCORE = 0.99
@@ -64,7 +64,7 @@ class Ranking:
         total = 0.0
         gained: dict[str, float] = {}
         covered: dict[str, float] = {}
-        for term in list(dict.fromkeys(stems(query)))[:MAX_QUERY_TERMS]:
+        for term in list(dict.fromkeys(Stemmer().stems(query)))[:MAX_QUERY_TERMS]:
             tools = self._graph.described_by(term)
             idf = self._idf(len(tools)) if tools else self._unknown
             total += idf

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, cast
 
 from whoosh.analysis.filters import STOP_WORDS
@@ -24,15 +23,22 @@ _FUNCTION_WORDS = frozenset(cast("frozenset[str]", STOP_WORDS)) | frozenset(
 MAX_WORD_CHARS = 64
 
 
-@lru_cache(maxsize=8192)
-def _stemmed(word: str) -> str:
-    return _stem(word)
+class Stemmer:
+    """Turns texts into stems and remembers words for as long as it lives: one index build, or one query."""
 
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
 
-def stems(text: str) -> list[str]:
-    """Stems of the words of a text in order, without function words; camelCase and snake_case are split."""
-    words = (word for word in _WORD.findall(_HUMP.sub(" ", text).lower()) if len(word) <= MAX_WORD_CHARS)
-    return [_stemmed(word) for word in words if word not in _FUNCTION_WORDS]
+    def stems(self, text: str) -> list[str]:
+        """Stems of the words in order, without function words; camelCase and snake_case are split."""
+        words = (word for word in _WORD.findall(_HUMP.sub(" ", text).lower()) if len(word) <= MAX_WORD_CHARS)
+        return [self._stem(word) for word in words if word not in _FUNCTION_WORDS]
+
+    def _stem(self, word: str) -> str:
+        stem = self._known.get(word)
+        if stem is None:
+            stem = self._known[word] = _stem(word)
+        return stem
 
 
 def phrase(text: str) -> str:

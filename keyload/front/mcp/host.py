@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -19,7 +19,6 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
-from starlette.types import Message, Receive, Scope, Send
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.operations import Operation
@@ -41,6 +40,10 @@ _CACHED: tuple[CacheableMethod, ...] = (
     "server/discover",
 )
 Context = ServerRequestContext[Any, Any]
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 
 class McpHost:
@@ -201,7 +204,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     """The body that was read already, then whatever the connection says."""
     sent = False
 
-    async def replay() -> MutableMapping[str, Any]:
+    async def replay() -> Message:
         nonlocal sent
         if sent:
             return await receive()

@@ -8,6 +8,8 @@ import logging
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from keyload.contract.operations import OPERATIONS
 from keyload.front.mcp import McpHost
@@ -325,3 +327,48 @@ def test_every_revision_of_the_handshake_gets_the_answer(version: str) -> None:
         assert b'"structuredContent":{"result":{"node":1.50},"requestId":"' in reply.body
 
     with_driver(test, Functions({"keyload_admin_status": status}))
+
+
+@ERAS
+@pytest.mark.covers("MCP-1", "MCP-41")
+def test_a_call_without_an_id_has_no_effect(modern: bool) -> None:
+    invoke = Functions({})
+
+    async def test(driver: Driver) -> None:
+        params = {"name": "gateway_tool_invoke", "arguments": {"toolId": "keyload_admin_status"}}
+        body = message("tools/call", params, modern=modern, number=None)
+        assert (await driver.send(body, headers_for(body, modern=modern))).status == 202
+
+    with_driver(test, invoke)
+    assert invoke.calls == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+ARGUMENTS = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("query", "maxResults", "maxCategories", "toolId", "arguments"), JSON)
+)
+
+
+@ERAS
+@pytest.mark.covers("MCP-17", "MCP-27")
+@settings(derandomize=True, deadline=None, max_examples=20)
+@given(st.lists(st.tuples(st.sampled_from([*TOOLS, "x"]), ARGUMENTS | JSON), min_size=1, max_size=8))
+def test_hostile_calls_get_an_answer(modern: bool, calls: list[tuple[str, Any]]) -> None:
+    async def test(driver: Driver) -> None:
+        for tool, arguments in calls:
+            params = {"name": tool, "arguments": arguments}
+            reply = (await driver.request("tools/call", params, modern=modern)).json
+            assert reply["id"] == 1
+            if "error" in reply:
+                assert reply["error"]["code"] == -32602
+            else:
+                assert set(reply["result"]["structuredContent"]) in (
+                    {"result", "requestId"},
+                    {"error", "requestId"},
+                )
+
+    with_driver(test)

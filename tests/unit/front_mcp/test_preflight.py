@@ -149,7 +149,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.covers("MCP-7")
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(st.binary(max_size=60) | JSON.map(lambda tree: json.dumps(tree).encode()))
 def test_hostile_bytes_pass_or_are_refused_and_never_crash(body: bytes) -> None:
     try:
@@ -160,7 +160,7 @@ def test_hostile_bytes_pass_or_are_refused_and_never_crash(body: bytes) -> None:
 
 
 @pytest.mark.covers("MCP-7")
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=60)
 @given(JSON, JSON, JSON)
 def test_any_params_of_a_tool_call_are_classified(name: Any, tool_id: Any, arguments: Any) -> None:
     frame = inspect(call(name, {"toolId": tool_id, "arguments": arguments}), OPERATIONS)

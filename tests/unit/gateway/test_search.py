@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from typing import Any
 
 import pytest
@@ -16,9 +17,12 @@ from tests.unit.gateway.catalog import COMMIT, MUTATION_ALIASES, OPERATIONS, con
 ALIASES = [(operation["name"], alias) for operation in OPERATIONS for alias in operation["aliases"]]
 
 
-@pytest.fixture(scope="module")
+GATEWAY = contract_gateway()
+
+
+@pytest.fixture
 def gateway() -> Gateway:
-    return contract_gateway()
+    return GATEWAY
 
 
 def found(gateway: Gateway, query: str, limit: int = 4) -> list[str]:
@@ -80,15 +84,11 @@ def test_a_task_that_fits_nothing_gets_nothing(gateway: Gateway, task: str) -> N
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(st.one_of(st.text(max_size=200), st.lists(st.sampled_from([a for _, a in ALIASES])).map(" ".join)))
 def test_scores_are_finite_ordered_and_repeatable(query: str) -> None:
-    gateway = GATEWAY
-    matches = asyncio.run(gateway.search(query, 15))
-    assert matches == asyncio.run(gateway.search(query, 15))
+    matches = asyncio.run(GATEWAY.search(query, 15))
+    assert matches == asyncio.run(GATEWAY.search(query, 15))
     assert len({match.tool.id for match in matches}) == len(matches)
     assert all(math.isfinite(match.score) and 0 < match.score <= 1 for match in matches)
     assert matches == sorted(matches, key=lambda match: (-match.score, match.tool.id))
-
-
-GATEWAY = contract_gateway()
 
 
 @pytest.mark.covers("MCP-15", "GTW-25")
@@ -124,3 +124,11 @@ def test_a_text_above_the_bound_is_refused(gateway: Gateway) -> None:
     with pytest.raises(SearchTextTooLong):
         asyncio.run(gateway.search("x" * 8193, 4))
     assert asyncio.run(gateway.search("x" * 8192, 4)) == []
+
+
+@pytest.mark.covers("GTW-2")
+def test_a_hostile_query_costs_little() -> None:
+    for query in ("a b " * 2048, "keyload_" * 1000, "x" * 8192, "read " * 1600, "\u0130" * 8000):
+        started = time.process_time()
+        asyncio.run(GATEWAY.search(query, 4))
+        assert time.process_time() - started < 1.0
