@@ -51,20 +51,18 @@ class Edge:
         self._timeouts = timeouts or Timeouts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one ASGI connection scope."""
+        """Serve one HTTP request; websockets are refused."""
         if scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008})
             return
-        if scope["type"] == "http":
-            path = routes.normal_path(scope["path"])
-            if path.startswith(routes.PREFIX) or path == routes.PREFIX[:-1]:
-                await self._serve_operation(path, Exchange(scope, receive, send, self._timeouts))
-                return
-            if path == MCP_PATH:
-                await self._serve_mcp(Exchange(scope, receive, send, self._timeouts))
-                return
-        await self._other(scope, receive, send)
+        path = routes.normal_path(scope["path"])
+        if path.startswith(routes.PREFIX) or path == routes.PREFIX[:-1]:
+            await self._serve_operation(path, Exchange(scope, receive, send, self._timeouts))
+        elif path == MCP_PATH:
+            await self._serve_mcp(Exchange(scope, receive, send, self._timeouts))
+        else:
+            await self._other(scope, receive, send)
 
     async def _serve_operation(self, path: str, exchange: Exchange) -> None:
         lease: Lease | None = None

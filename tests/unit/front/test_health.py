@@ -55,9 +55,11 @@ def test_ready_needs_replayed_shards_a_warm_index_and_a_fresh_barrier() -> None:
 @pytest.mark.covers("CLU-27")
 def test_barriers_go_on_without_callers() -> None:
     async def main() -> None:
-        async with hub_of(1, catalog()) as (hub, peers, _):
-            async with watched(Readiness(hub, lambda: True, barrier_seconds=0.001)):
-                await until(lambda: sum(isinstance(m, Barrier) for m in peers[0].received) > 5)
+        async with (
+            hub_of(1, catalog()) as (hub, peers, _),
+            watched(Readiness(hub, lambda: True, barrier_seconds=0.001)),
+        ):
+            await until(lambda: sum(isinstance(m, Barrier) for m in peers[0].received) > 5)
 
     run(main())
 
