@@ -1,16 +1,14 @@
-"""The front put together, and served by Hypercorn in the running loop."""
+"""The front put together, and served in the running loop."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 import msgspec
-from hypercorn import asyncio as hypercorn
-from hypercorn.config import Config
 from quart import Quart
 from quart import Response as QuartResponse
 
@@ -25,16 +23,11 @@ from keyload.front.edge import Asgi, Edge
 from keyload.front.exchange import Timeouts
 from keyload.front.execution import Execution
 from keyload.front.health import Readiness
-from keyload.front.mcp.host import McpHost
+from keyload.front.mcp import McpHost
 from keyload.front.routes import Router
+from keyload.front.server import Server
 from keyload.front.workers import WorkerHub
 from keyload.link.launch import CommandLimits
-
-KEEP_ALIVE_SECONDS = 60
-KEEP_ALIVE_REQUESTS = 1_000_000
-HEADER_BYTES = 16_384
-GRACE_SECONDS = 10
-BACKLOG = 1_024
 
 
 class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,20 +61,24 @@ class Front:
             settings.timeouts,
         )
 
-    def _quart(self) -> Asgi:
-        """Health and everything that is neither an operation nor MCP."""
-        app = Quart("keyload", static_folder=None)
-        app.logger.disabled = True
-
-        async def serving() -> AsyncGenerator[None, None]:
-            async with self._mcp.run():
-                self._warm = True
-                watching = asyncio.create_task(self.readiness.watch())
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None, None]:
+        """Warm the discovery index, then watch the barrier; left when the last request is answered."""
+        async with self._mcp.run():
+            self._warm = True
+            watching = asyncio.create_task(self.readiness.watch())
+            try:
                 yield
+            finally:
                 self.readiness.stop()
                 watching.cancel()
                 with suppress(asyncio.CancelledError):
                     await watching
+
+    def _quart(self) -> Asgi:
+        """Health and everything that is neither an operation nor MCP."""
+        app = Quart("keyload", static_folder=None)
+        app.logger.disabled = True
 
         async def live() -> QuartResponse:
             return QuartResponse(b"")
@@ -96,7 +93,6 @@ class Front:
             log.failure(log.Category.REQUEST_FAILED, error)
             return _answer(lost())
 
-        app.while_serving(serving)
         app.add_url_rule("/health/live", "live", live, methods=["GET"])
         app.add_url_rule("/health/ready", "ready", ready, methods=["GET"])
         app.register_error_handler(404, unknown)
@@ -116,46 +112,16 @@ def build(hub: WorkerHub, settings: FrontSettings, clock: Callable[[], int] = wa
     return Front(hub, settings, clock)
 
 
-def listen(host: str, port: int, *, user_timeout_seconds: float = 30.0) -> socket.socket:
-    """A bound listening socket; port 0 takes a free one.
-
-    The kernel ends accepted connections whose peer takes no data for `user_timeout_seconds`.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            milliseconds = int(user_timeout_seconds * 1000)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    listener.setblocking(False)
-    return listener
-
-
 async def serve(front: Front, listener: socket.socket, until: Callable[[], Awaitable[Any]]) -> None:
-    """Serve on `listener`, which is taken over, until `until()` returns; then finish running requests."""
-    config = Config()
-    config.bind = [f"fd://{listener.detach()}"]
-    config.accesslog = None
-    config.errorlog = None
-    config.include_server_header = False
-    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
-    config.keep_alive_max_requests = KEEP_ALIVE_REQUESTS
-    config.h11_max_incomplete_size = HEADER_BYTES
-    config.graceful_timeout = GRACE_SECONDS
-    config.backlog = BACKLOG
-    log.event(log.Category.SERVING)
+    """Serve on `listener` (see `keyload.front.server.listen`) until `until()` returns.
 
-    async def trigger() -> None:
+    Then readiness goes off and running requests are finished. Raises what keeps the discovery index from
+    being built (MCP-35).
+    """
+
+    async def stopping() -> None:
         await until()
         front.readiness.stop()
 
-    server: Any = hypercorn
-    await server.serve(front.application, config, shutdown_trigger=trigger)
-    log.event(log.Category.STOPPED)
+    async with front.running():
+        await Server(front.application).run(listener, stopping)

@@ -17,7 +17,7 @@ from keyload.front.auth import Authenticator
 from keyload.front.barrier import lost
 from keyload.front.calls import RequestContext
 from keyload.front.exchange import Disconnected, Exchange, Receive, Scope, Send, Timeouts
-from keyload.front.mcp import preflight, replies
+from keyload.front.mcp import early_error, inspect
 from keyload.front.responses import Response
 
 MCP_PATH = "/mcp"
@@ -51,20 +51,18 @@ class Edge:
         self._timeouts = timeouts or Timeouts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one ASGI connection scope."""
+        """Serve one HTTP request; websockets are refused."""
         if scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008})
             return
-        if scope["type"] == "http":
-            path = routes.normal_path(scope["path"])
-            if path.startswith(routes.PREFIX) or path == routes.PREFIX[:-1]:
-                await self._serve_operation(path, Exchange(scope, receive, send, self._timeouts))
-                return
-            if path == MCP_PATH:
-                await self._serve_mcp(Exchange(scope, receive, send, self._timeouts))
-                return
-        await self._other(scope, receive, send)
+        path = routes.normal_path(scope["path"])
+        if path.startswith(routes.PREFIX) or path == routes.PREFIX[:-1]:
+            await self._serve_operation(path, Exchange(scope, receive, send, self._timeouts))
+        elif path == MCP_PATH:
+            await self._serve_mcp(Exchange(scope, receive, send, self._timeouts))
+        else:
+            await self._other(scope, receive, send)
 
     async def _serve_operation(self, path: str, exchange: Exchange) -> None:
         lease: Lease | None = None
@@ -127,7 +125,7 @@ class Edge:
         if scope["method"] != "POST":
             return None
         body = await exchange.read(gate.limits.max_body_bytes, lambda size: gate.grow(ingress, size))
-        frame = preflight.inspect(body, OPERATIONS)
+        frame = inspect(body, OPERATIONS)
         admission_class = "control" if frame.operation is None else frame.operation.admission_class
         hold.lease = gate.reserve(admission_class, len(body), mcp=True)
         gate.verify(hold.lease, caller.principal)
@@ -153,5 +151,5 @@ class _McpHold:
 
 
 def _rpc_failure(error: KeyLoadError) -> Response:
-    _, body = replies.early_error(error)
+    _, body = early_error(error)
     return responses.rpc_failure(error, body)

@@ -29,6 +29,8 @@ class Category(StrEnum):
     LINK_MESSAGE_UNEXPECTED = "link-message-unexpected"
     CATALOG_INVALID = "catalog-invalid"
     REQUEST_FAILED = "request-failed"
+    CONNECTION_FAILED = "connection-failed"
+    CONNECTION_REFUSED = "connection-refused"
     WRITE_TIMEOUT = "write-timeout"
     BODY_TIMEOUT = "body-timeout"
     BARRIER_LOST = "barrier-lost"

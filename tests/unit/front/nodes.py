@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from keyload.front.app import Front, FrontSettings, build, listen, serve
+from keyload.front.app import Front, FrontSettings, build, serve
+from keyload.front.server import listen
 from keyload.link.messages import CatalogDelta
 
 from .hubs import ROOT, catalog, hub_of, until
