@@ -1,0 +1,184 @@
+"""The two doors to a cluster, SDK and official MCP client, behind one interface (TST-13).
+
+A door sends one attempt and never repeats by itself: the ledger decides what is sent again, and where.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Protocol, Self, cast
+
+import httpx2
+import msgspec
+from mcp.client import Client as McpClient
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from keyload.client import AsyncClient
+from keyload.contract import errors
+from keyload.contract.errors import ErrorCode, Problem
+from keyload.contract.mutations import Mutation
+from keyload.contract.shared import EntityRef, PartitionRef
+
+Tree = dict[str, Any]
+ATTEMPT_SECONDS = 3.0
+_PAUSE_SECONDS = 0.02
+_TRANSPORT = (OSError, httpx2.HTTPError, MCPError, TimeoutError)
+UNCERTAIN = frozenset(
+    {ErrorCode.UNKNOWN_WRITE_OUTCOME, ErrorCode.OWNERSHIP_LOST, ErrorCode.RECOVERY_REQUIRED}
+)
+"""Codes after which the same identity is sent again (HTTP-22)."""
+
+
+class Door(Protocol):
+    """One client of one node. Failures are `errors.KeyLoadError`; what is lost on the way is uncertain."""
+
+    async def commit(self, command_id: str, partition: PartitionRef, mutations: list[Mutation]) -> Tree:
+        """The receipt as a tree."""
+        ...
+
+    async def get(self, reference: EntityRef) -> Tree | None:
+        """The document as a tree, None when there is none."""
+        ...
+
+
+Opener = Callable[[str, str], AbstractAsyncContextManager[Door]]
+"""Opens a door to the node at a url with a key."""
+
+
+class SdkDoor:
+    """The Python SDK, one attempt for each call."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def commit(self, command_id: str, partition: PartitionRef, mutations: list[Mutation]) -> Tree:
+        """The receipt as a tree."""
+        receipt = await self._client.documents_commit(
+            partition, mutations, command_id=command_id, retries=0, timeout=ATTEMPT_SECONDS
+        )
+        return tree(receipt)
+
+    async def get(self, reference: EntityRef) -> Tree | None:
+        """The document as a tree, None when there is none."""
+        found = await self._client.documents_get(reference, retries=0, timeout=ATTEMPT_SECONDS)
+        return None if found is None else tree(found)
+
+
+class McpDoor:
+    """The official MCP client with its default negotiation, through `gateway_tool_invoke`."""
+
+    def __init__(self, client: McpClient) -> None:
+        self._client = client
+
+    async def commit(self, command_id: str, partition: PartitionRef, mutations: list[Mutation]) -> Tree:
+        """The receipt as a tree."""
+        request = {
+            "commandId": command_id,
+            "partition": tree(partition),
+            "mutations": [tree(mutation) for mutation in mutations],
+        }
+        return cast(Tree, await self.invoke("keyload_documents_commit", {"request": request}))
+
+    async def get(self, reference: EntityRef) -> Tree | None:
+        """The document as a tree, None when there is none."""
+        request = {"reference": tree(reference)}
+        return cast("Tree | None", await self.invoke("keyload_documents_get", {"request": request}))
+
+    async def invoke(self, operation: str, arguments: Tree) -> Any:
+        """The result of an operation; its problem is raised as KeyLoadError."""
+        try:
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                answer = await self._client.call_tool(
+                    "gateway_tool_invoke", {"toolId": operation, "arguments": arguments}
+                )
+        except (TimeoutError, httpx2.HTTPError, MCPError) as error:
+            raise lost(error) from error
+        content = cast(Tree, answer.structured_content)
+        if answer.is_error:
+            problem = msgspec.convert(content["error"], Problem)
+            raise errors.KeyLoadError.from_problem(problem)
+        return content["result"]
+
+
+def lost(error: BaseException) -> errors.KeyLoadError:
+    """What happened on the way is not known; only the same identity tells."""
+    return errors.KeyLoadError(ErrorCode.UNKNOWN_WRITE_OUTCOME, f"Lost on the way: {type(error).__name__}.")
+
+
+def tree(record: Any) -> Tree:
+    """A contract record as the JSON tree it travels as."""
+    return msgspec.json.decode(msgspec.json.encode(record))
+
+
+@asynccontextmanager
+async def sdk_door(url: str, key: str) -> AsyncIterator[SdkDoor]:
+    """A door through the SDK."""
+    async with AsyncClient(url, key) as client:
+        yield SdkDoor(client)
+
+
+@asynccontextmanager
+async def mcp_door(url: str, key: str) -> AsyncIterator[McpDoor]:
+    """A door through MCP; entering fails with KeyLoadError when the node does not answer."""
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=ATTEMPT_SECONDS) as http,
+        McpClient(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
+    ):
+        yield McpDoor(client)
+
+
+class Way:
+    """A client that goes on with the next node when the present one gives no definite answer.
+
+    `opened` is how a door is made; one that failed is left and made anew, as a real client would. Use it as an
+    async context manager, within one task.
+    """
+
+    def __init__(self, urls: list[str], key: str, opened: Opener) -> None:
+        self._urls = urls
+        self._key = key
+        self._opened = opened
+        self._place = 0
+        self._stack = AsyncExitStack()
+        self._door: Door | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._leave()
+
+    async def until_definite(self, attempt: Callable[[Door], Awaitable[Any]], seconds: float) -> Any:
+        """Repeat an attempt, node after node, until its answer is definite; TimeoutError when none comes."""
+        async with asyncio.timeout(seconds):
+            while True:
+                try:
+                    return await self._once(attempt)
+                except errors.KeyLoadError as error:
+                    if error.code not in UNCERTAIN:
+                        raise
+                await self._leave()
+                self._place += 1
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _once(self, attempt: Callable[[Door], Awaitable[Any]]) -> Any:
+        try:
+            if self._door is None:
+                url = self._urls[self._place % len(self._urls)]
+                async with asyncio.timeout(ATTEMPT_SECONDS):
+                    self._door = await self._stack.enter_async_context(self._opened(url, self._key))
+            return await attempt(self._door)
+        except (BaseExceptionGroup, *_TRANSPORT) as error:
+            raise lost(error) from error
+
+    async def _leave(self) -> None:
+        self._door = None
+        stack, self._stack = self._stack, AsyncExitStack()
+        try:
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                await stack.aclose()
+        except (BaseExceptionGroup, *_TRANSPORT):
+            return  # a broken connection may complain once more when it is closed
