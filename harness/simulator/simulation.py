@@ -17,6 +17,9 @@ from keyload.consensus import ConsensusError, Message, Raft, decode_messages, en
 RECOVERY_MS = 20_000
 """After the last fault a cluster must serve again within ten upper election timeouts (CLU-4, CLU-10)."""
 
+RECOVERY_EVENTS = 200_000
+"""More events than that during recovery are a storm of messages."""
+
 STORY_LINES = 60
 
 
@@ -220,8 +223,10 @@ class Simulation:
             self.checker.finish(node.number, node.machine.history)
 
     def _until(self, deadline: int, reached: Callable[[], bool], goal: str) -> None:
+        events = 0
         while not reached():
-            if self.now > deadline:
+            events += 1
+            if self.now > deadline or events > RECOVERY_EVENTS:
                 raise Violation(f"{RECOVERY_MS} ms after the last fault still no {goal}")
             self.step()
 

@@ -11,6 +11,7 @@ import msgspec
 
 from keyload.codec.fingerprint import fingerprint
 from keyload.codec.identity import atomic_partition_id, data_shard, partition_key
+from keyload.codec.text_formats import Texts
 from keyload.contract.admin import (
     ADMIN_ADMISSION,
     CommandAdmissionLimits,
@@ -73,16 +74,24 @@ class Execution:
         }
 
     async def execute(
-        self, caller: Caller, operation: Operation, command_id: str | None, request: Any
+        self,
+        caller: Caller,
+        operation: Operation,
+        command_id: str | None,
+        request: Any,
+        texts: Texts | None = None,
     ) -> Outcome:
-        """Run one call (`keyload.front.calls.Invoker`); every failure is the outcome's problem."""
+        """Run one call (`keyload.front.calls.Invoker`); every failure is the outcome's problem.
+
+        `texts` are the canonical JSON texts that decoding met, None when nobody kept them.
+        """
         request_id = str(uuid4())
         try:
             here = self._answered_here.get(operation.name)
             if here is not None:
                 payload = await here(caller)
             elif command_id is not None:
-                payload = await self._command(caller, operation, command_id, request)
+                payload = await self._command(caller, operation, command_id, request, texts)
             else:
                 payload = await self._read(caller, operation, request)
         except KeyLoadError as error:
@@ -92,7 +101,9 @@ class Execution:
             return Outcome(request_id, problem=lost().problem)
         return Outcome(request_id, payload=payload)
 
-    async def _command(self, caller: Caller, operation: Operation, command_id: str, request: Any) -> bytes:
+    async def _command(
+        self, caller: Caller, operation: Operation, command_id: str, request: Any, texts: Texts | None
+    ) -> bytes:
         shard, partition = self._place(operation, request)
         submitted = self._hub.command(
             shard=shard,
@@ -100,7 +111,7 @@ class Execution:
             principal=caller.principal.id,
             catalog_version=caller.catalog_version,
             command_id=UUID(command_id).bytes,
-            fingerprint=fingerprint(operation.name, partition, request),
+            fingerprint=fingerprint(operation.name, partition, request, texts),
             partition=partition,
             payload=msgspec.msgpack.encode(request),
             control=operation.admission_class == "control",

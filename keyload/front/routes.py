@@ -5,18 +5,19 @@ Everything here runs after admission and credential (HTTP-18); nothing here chec
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qsl
 from uuid import UUID
 
 from keyload.codec import decoding, strict_json
+from keyload.codec.text_formats import Texts
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.limits import REQUEST_MAX_DEPTH
 from keyload.contract.operation import AdmissionClass, Operation
 from keyload.contract.operations import OPERATIONS, write_identity_of
 from keyload.front import responses
 from keyload.front.auth import Headers
-from keyload.front.calls import Caller, Invoker
+from keyload.front.calls import Caller, Outcome
 from keyload.front.responses import Response
 
 PREFIX = "/v1/"
@@ -47,10 +48,25 @@ def admission_class(path: str, operation: Operation | None) -> AdmissionClass:
     return "data-heavy" if path.startswith(_HEAVY_PREFIX) else "data-other"
 
 
+class Executor(Protocol):
+    """An `Invoker` that also takes the canonical JSON texts that decoding met, so that none is read twice."""
+
+    async def __call__(
+        self,
+        caller: Caller,
+        operation: Operation,
+        command_id: str | None,
+        request: Any,
+        texts: Texts | None = None,
+    ) -> Outcome:
+        """Execute one call; a failure is the outcome's problem."""
+        ...
+
+
 class Router:
     """Decodes a request, has it executed and forms the answer."""
 
-    def __init__(self, invoke: Invoker) -> None:
+    def __init__(self, invoke: Executor) -> None:
         self._invoke = invoke
 
     async def serve(
@@ -65,9 +81,10 @@ class Router:
         """The answer to an admitted request. Raises KeyLoadError when it was not executed."""
         if operation is None or operation.http_method != method:
             raise KeyLoadError(ErrorCode.NOT_FOUND, "There is no such operation.")
-        request = decode(operation, query, body)
+        texts: Texts = {}
+        request = decode(operation, query, body, texts)
         command_id = _identity(operation, headers, request)
-        outcome = await self._invoke(caller, operation, command_id, request)
+        outcome = await self._invoke(caller, operation, command_id, request, texts)
         if outcome.problem is not None:
             if outcome.request_id is None:
                 raise KeyLoadError.from_problem(outcome.problem)
@@ -75,14 +92,20 @@ class Router:
         return responses.success(outcome.payload or b"null", outcome.request_id or "")
 
 
-def decode(operation: Operation, query: bytes, body: bytes) -> Any:
-    """The request of an operation from query and body (CON-28, CON-30); Validation for anything else."""
+def decode(operation: Operation, query: bytes, body: bytes, texts: Texts) -> Any:
+    """The request of an operation from query and body (CON-28, CON-30); Validation for anything else.
+
+    `texts` takes up the canonical form of each JSON text met.
+    """
     value = _query(operation, query)
     if operation.http_body == "none":
         if body:
             raise KeyLoadError(ErrorCode.VALIDATION, "This operation takes no body.")
         return value
-    return decoding.decode_request(operation, strict_json.parse(body, REQUEST_MAX_DEPTH))
+    tree = strict_json.parse(body, REQUEST_MAX_DEPTH)
+    if operation.write_identity is None:
+        return decoding.decode_request(operation, tree)
+    return decoding.decode_request(operation, tree, texts=texts)
 
 
 def _query(operation: Operation, query: bytes) -> bool | None:

@@ -87,16 +87,19 @@ class NodeDirectory:
         """
         stored = files.read_small(self.root / _IDENTITY, IDENTITY_BYTES)
         if stored is not None:
-            self._check(_decoded(stored), identity)
+            _compare(_decoded(stored), identity)
+            self._check_logs(identity.guard.workers)
             return
         content = msgspec.json.format(msgspec.json.encode(identity))
         if len(content) > IDENTITY_BYTES:
             raise KeyLoadError(ErrorCode.VALIDATION, "The identity of the node is longer than 4096 bytes.")
-        begun = self.root / _BEGUN
-        if not begun.exists():
-            if any(self.root.glob("worker-*")):
-                raise KeyLoadError(ErrorCode.CORRUPTION, "The directory holds data but no identity.")
-            files.write_durably(begun, content)
+        begun = files.read_small(self.root / _BEGUN, IDENTITY_BYTES)
+        if begun is not None:
+            _compare(_decoded(begun), identity)
+        elif any(self.root.glob("worker-*")):
+            raise KeyLoadError(ErrorCode.CORRUPTION, "The directory holds data but no identity.")
+        else:
+            files.write_durably(self.root / _BEGUN, content)
         # Until the identity has its name no worker has run: a start that was cut short here is begun again.
         for worker in range(identity.guard.workers):
             directory = self.worker_directory(worker)
@@ -105,7 +108,7 @@ class NodeDirectory:
                 directory / "wal", segments.LogOwner(worker, identity.incarnation), segment_bytes
             )
         files.write_durably(self.root / _IDENTITY, content)
-        begun.unlink()
+        (self.root / _BEGUN).unlink()
 
     def close(self) -> None:
         """Give up this process's share of the lock."""
@@ -119,18 +122,22 @@ class NodeDirectory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check(self, stored: Identity, expected: Identity) -> None:
-        """Refuse a directory that is another node's, or whose logs are gone."""
-        if stored.formats != FORMATS:
-            raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, "The directory has unknown format versions.")
-        for name in ("incarnation", "node_id", "guard"):
-            if getattr(stored, name) != getattr(expected, name):
-                detail = f"The directory belongs to another node: its {name} differs from the configured one."
-                raise KeyLoadError(ErrorCode.CONFLICT, detail)
-        for worker in range(stored.guard.workers):
+    def _check_logs(self, workers: int) -> None:
+        """Refuse a directory whose logs are gone."""
+        for worker in range(workers):
             log = self.worker_directory(worker) / "wal"
             if not segments.segment_path(log, segments.FIRST_SEGMENT).exists():
                 raise KeyLoadError(ErrorCode.CORRUPTION, f"The log of worker {worker} is missing.")
+
+
+def _compare(stored: Identity, expected: Identity) -> None:
+    """Refuse a directory that is another node's, naming what differs."""
+    if stored.formats != FORMATS:
+        raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, "The directory has unknown format versions.")
+    for name in ("incarnation", "node_id", "guard"):
+        if getattr(stored, name) != getattr(expected, name):
+            detail = f"The directory belongs to another node: its {name} differs from the configured one."
+            raise KeyLoadError(ErrorCode.CONFLICT, detail)
 
 
 def _decoded(content: bytes) -> Identity:

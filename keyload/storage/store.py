@@ -57,7 +57,7 @@ class Store:
         try:
             self._environment = lmdb.open(
                 str(directory),
-                map_size=max(map_bytes, os.sysconf("SC_PAGE_SIZE")),
+                map_size=map_bytes,
                 mode=files.FILE_MODE,
                 sync=False,
                 max_readers=max_readers,
@@ -143,8 +143,11 @@ class Store:
     @property
     def used_bytes(self) -> int:
         """Bytes of the pages that hold data; pages that wait to be used again do not count."""
-        with self._environment.begin() as transaction:
-            stats = [transaction.stat(database) for database in self._databases]
+        try:
+            with self._environment.begin() as transaction:
+                stats = [transaction.stat(database) for database in self._databases]
+        except lmdb.Error as error:
+            raise translate(error) from error
         return sum(
             (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * stat["psize"]
             for stat in stats

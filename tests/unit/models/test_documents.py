@@ -11,6 +11,7 @@ from keyload.contract.catalog import DocumentAuthority, ResourceKind, SensitiveF
 from keyload.contract.documents import DeleteDocument, FieldPatch, PatchDocument, PatchKind, PutDocument
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.shared import RowAccess
+from keyload.models.documents.keys import COLLECTION, CollectionState, collection_key
 from tests.unit.shards import Shard, collection, principal
 
 from .conftest import OpenShard
@@ -329,3 +330,42 @@ def test_replacing_unseen_values_needs_consent_and_grant(guarded: Shard) -> None
     assert revision(guarded, put(), by="both") == 4
     guarded.commit(put(text=SECRET), delete(), by="star")
     assert revision(guarded, put(), by="ann") == 7
+
+
+def state(shard: Shard) -> CollectionState:
+    with shard.store.reader() as reader:
+        stored = reader.get(collection_key(2, "orders"))
+    assert stored is not None
+    return COLLECTION.decode(stored)
+
+
+@pytest.mark.covers("DOC-15")
+def test_changed_access_raises_the_row_epoch_and_every_change_the_position(shard: Shard) -> None:
+    mine, other = RowAccess(owner_id="o"), RowAccess(owner_id="o", project_id="p")
+    for mutation, epoch in (
+        (put(access=mine), 0),
+        (put(), 0),
+        (put(access=mine), 0),
+        (put(access=other), 1),
+        (patch(4, set_("/a", "1")), 1),
+        (delete(), 1),
+        (put(access=mine), 2),
+        (put("b", access=other), 2),
+    ):
+        receipt = shard.commit(mutation)
+        assert state(shard) == CollectionState(epoch, receipt.token.position)
+    last = state(shard)
+    refused(shard, put(expected_revision=1))
+    assert state(shard) == last
+
+
+@pytest.mark.covers("DOC-19", "SEC-27")
+def test_inside_something_withheld_nothing_more_is_listed(open_shard: OpenShard) -> None:
+    policies = (policy("/a/b"), policy("/a"), policy("/l/*"), policy("/l/0/x"), policy("/l/1/x"))
+    shard = open_shard(
+        resources=[collection(field_policies=policies)],
+        principals=[ANN, principal("star", field_grants=("*",))],
+    )
+    shard.commit(put(text='{"a":{"b":1},"l":[{"x":1},null]}'), by="star")
+    found = shard.get("a")
+    assert (json.loads(found.json), found.redacted_fields) == ({"l": [None, None]}, ("/a", "/l/0", "/l/1"))

@@ -202,6 +202,22 @@ def test_a_first_start_that_was_cut_short_is_begun_again(
     pytest.fail("the first start never came to its end")
 
 
+@pytest.mark.covers("CLU-6")
+def test_a_first_start_that_was_cut_short_does_not_go_on_as_another_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", stop)
+        with pytest.raises(KeyboardInterrupt):
+            establish(tmp_path / "node")
+    with pytest.raises(KeyLoadError, match="Conflict"):
+        establish(tmp_path / "node", msgspec.structs.replace(IDENTITY, incarnation=INCARNATION[::-1]))
+    establish(tmp_path / "node")
+
+
 def test_an_identity_over_4096_bytes_is_refused(tmp_path: Path) -> None:
     voters = tuple(f"node-{n:0200}" for n in range(21))
     with pytest.raises(KeyLoadError, match="Validation"):

@@ -169,6 +169,16 @@ def test_an_entry_out_of_its_order_is_refused(store: Store, index: int, term: in
     assert store.applied == Position(5, 3)
 
 
+def test_a_store_carried_into_another_process_is_not_written(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(KeyLoadError, match="RecoveryRequired"):
+            put(store, {b"a": b"1"})
+    assert store.applied == Position(0, 0)
+
+
 @pytest.mark.covers("STO-16")
 @pytest.mark.parametrize("key", [b"bad", b"x" * 600])
 def test_a_damaged_record_is_corruption_for_its_call_only(store: Store, key: bytes) -> None:

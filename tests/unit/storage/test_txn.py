@@ -79,15 +79,19 @@ def test_a_transaction_may_be_written_while_it_is_scanned(reverse: bool) -> None
     assert set(seen) >= set(data) - {b"\x08"}
 
 
-def test_many_new_keys_are_sorted_in_at_once() -> None:
-    txn = Txn(DictReader({}))
-    txn.put(b"m", b"")
-    assert [key for key, _ in txn.scan(b"", b"\xff")] == [b"m"]
-    for byte in reversed(range(100)):
-        txn.put(bytes([byte]), b"")
-    assert [key for key, _ in txn.scan(b"", b"\xff")] == sorted(
-        {b"m", *(bytes([byte]) for byte in range(100))}
-    )
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_long_overlay_is_walked_in_order(reverse: bool) -> None:
+    data = {bytes([byte]): b"base" for byte in range(0, 200, 3)}
+    txn = Txn(DictReader(data))
+    txn.put(b"\x05", b"first")
+    assert len(list(txn.scan(b"", b"\xff", reverse))) == len(data) + 1
+    for byte in reversed(range(0, 200, 2)):
+        txn.put(bytes([byte]), b"own")
+    for byte in range(0, 200, 10):
+        txn.delete(bytes([byte]))
+    model = DictReader(overlaid(data, txn.writes))
+    for start, end in ((b"", b"\xff"), (b"\x10", b"\x90"), (b"\x11", b"\x12")):
+        assert list(txn.scan(start, end, reverse)) == list(model.scan(start, end, reverse))
 
 
 @pytest.mark.covers("STO-7")

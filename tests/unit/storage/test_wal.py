@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from keyload.consensus.log import LogStorage, RaftLog
 from keyload.consensus.messages import Entry, HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import ShardWrite, Wal, wal
@@ -287,6 +288,14 @@ def test_entries_that_do_not_follow_are_refused(tmp_path: Path, entries: list[En
         with pytest.raises(KeyLoadError, match="Corruption"):
             log.write([(1, None, entries)])
         assert files_of(tmp_path / "wal") == before
+
+
+def test_a_shard_log_is_the_storage_of_consensus(tmp_path: Path) -> None:
+    with open_log(tmp_path / "wal") as log:
+        log.write([(1, HardState(2, 1, 0), [Entry(1, 1, b"a"), Entry(2, 2, b"b")])])
+        storage: LogStorage = log.log(1)
+        seen = RaftLog(storage, commit=5, applied=1)
+        assert (seen.last, seen.last_term, seen.commit, seen.term(1)) == (2, 2, 2, 1)
 
 
 def test_terms_and_entries_outside_the_log_are_refused(tmp_path: Path) -> None:
