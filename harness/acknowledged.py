@@ -1,7 +1,7 @@
 """The model of acknowledged commands: what clients were told, held against what the cluster says (TST-11).
 
-Each partition has one writer that sends its commands one after the other, each touching two documents, so that
-revisions, contents and receipts are known exactly: a lost command leaves a lower revision, a doubled one a
+Each partition has one writer that sends its commands one after the other, each touching two documents, so
+that revisions, contents and receipts are known exactly: a lost command leaves a lower revision, a doubled one a
 higher, a torn one two documents that disagree.
 """
 
@@ -124,7 +124,7 @@ class Ledger:
         return present
 
     async def check(self, way: Way, repeat: bool = True) -> None:
-        """Hold every account against the cluster; with `repeat` send every command again and compare receipts."""
+        """Hold every account against the cluster; with `repeat` send all commands again, compare receipts."""
         for account in self.accounts.values():
             self._same(account, await self._read(way, account, account.state), account.state)
             self._check_receipts(account)
@@ -150,7 +150,8 @@ class Ledger:
 
     def _same(self, account: Account, found: Documents, expected: Documents) -> None:
         assert found == expected, (
-            f"seed {self.seed}: {account.name} after {account.acknowledged} commands holds {found}, not {expected}"
+            f"seed {self.seed}: {account.name} after {account.acknowledged} commands holds {found}, "
+            f"not {expected}"
         )
 
     def _check_receipts(self, account: Account) -> None:

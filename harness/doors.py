@@ -27,7 +27,12 @@ ATTEMPT_SECONDS = 3.0
 _PAUSE_SECONDS = 0.02
 _TRANSPORT = (OSError, httpx2.HTTPError, MCPError, TimeoutError)
 UNCERTAIN = frozenset(
-    {ErrorCode.UNKNOWN_WRITE_OUTCOME, ErrorCode.OWNERSHIP_LOST, ErrorCode.RECOVERY_REQUIRED}
+    {
+        ErrorCode.UNKNOWN_WRITE_OUTCOME,
+        ErrorCode.OWNERSHIP_LOST,
+        ErrorCode.RECOVERY_REQUIRED,
+        ErrorCode.CANCELLED,
+    }
 )
 """Codes after which the same identity is sent again (HTTP-22)."""
 
@@ -44,34 +49,36 @@ class Door(Protocol):
         ...
 
 
-Opener = Callable[[str, str], AbstractAsyncContextManager[Door]]
-"""Opens a door to the node at a url with a key."""
+Opener = Callable[[str, str, float], AbstractAsyncContextManager[Door]]
+"""Opens a door to the node at a url with a key; each attempt through it may take so many seconds."""
 
 
 class SdkDoor:
     """The Python SDK, one attempt for each call."""
 
-    def __init__(self, client: AsyncClient) -> None:
+    def __init__(self, client: AsyncClient, seconds: float) -> None:
         self._client = client
+        self._seconds = seconds
 
     async def commit(self, command_id: str, partition: PartitionRef, mutations: list[Mutation]) -> Tree:
         """The receipt as a tree."""
         receipt = await self._client.documents_commit(
-            partition, mutations, command_id=command_id, retries=0, timeout=ATTEMPT_SECONDS
+            partition, mutations, command_id=command_id, retries=0, timeout=self._seconds
         )
         return tree(receipt)
 
     async def get(self, reference: EntityRef) -> Tree | None:
         """The document as a tree, None when there is none."""
-        found = await self._client.documents_get(reference, retries=0, timeout=ATTEMPT_SECONDS)
+        found = await self._client.documents_get(reference, retries=0, timeout=self._seconds)
         return None if found is None else tree(found)
 
 
 class McpDoor:
     """The official MCP client with its default negotiation, through `gateway_tool_invoke`."""
 
-    def __init__(self, client: McpClient) -> None:
+    def __init__(self, client: McpClient, seconds: float) -> None:
         self._client = client
+        self._seconds = seconds
 
     async def commit(self, command_id: str, partition: PartitionRef, mutations: list[Mutation]) -> Tree:
         """The receipt as a tree."""
@@ -90,7 +97,7 @@ class McpDoor:
     async def invoke(self, operation: str, arguments: Tree) -> Any:
         """The result of an operation; its problem is raised as KeyLoadError."""
         try:
-            async with asyncio.timeout(ATTEMPT_SECONDS):
+            async with asyncio.timeout(self._seconds):
                 answer = await self._client.call_tool(
                     "gateway_tool_invoke", {"toolId": operation, "arguments": arguments}
                 )
@@ -114,20 +121,21 @@ def tree(record: Any) -> Tree:
 
 
 @asynccontextmanager
-async def sdk_door(url: str, key: str) -> AsyncIterator[SdkDoor]:
+async def sdk_door(url: str, key: str, seconds: float = ATTEMPT_SECONDS) -> AsyncIterator[SdkDoor]:
     """A door through the SDK."""
     async with AsyncClient(url, key) as client:
-        yield SdkDoor(client)
+        yield SdkDoor(client, seconds)
 
 
 @asynccontextmanager
-async def mcp_door(url: str, key: str) -> AsyncIterator[McpDoor]:
+async def mcp_door(url: str, key: str, seconds: float = ATTEMPT_SECONDS) -> AsyncIterator[McpDoor]:
     """A door through MCP; entering fails with KeyLoadError when the node does not answer."""
+    headers = {"Authorization": f"Bearer {key}"}
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=ATTEMPT_SECONDS) as http,
+        httpx2.AsyncClient(headers=headers, timeout=seconds) as http,
         McpClient(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
     ):
-        yield McpDoor(client)
+        yield McpDoor(client, seconds)
 
 
 class Way:
@@ -137,7 +145,10 @@ class Way:
     async context manager, within one task.
     """
 
-    def __init__(self, urls: list[str], key: str, opened: Opener) -> None:
+    def __init__(
+        self, urls: list[str], key: str, opened: Opener, attempt_seconds: float = ATTEMPT_SECONDS
+    ) -> None:
+        self._attempt_seconds = attempt_seconds
         self._urls = urls
         self._key = key
         self._opened = opened
@@ -168,8 +179,9 @@ class Way:
         try:
             if self._door is None:
                 url = self._urls[self._place % len(self._urls)]
-                async with asyncio.timeout(ATTEMPT_SECONDS):
-                    self._door = await self._stack.enter_async_context(self._opened(url, self._key))
+                opening = self._opened(url, self._key, self._attempt_seconds)
+                async with asyncio.timeout(self._attempt_seconds):
+                    self._door = await self._stack.enter_async_context(opening)
             return await attempt(self._door)
         except (BaseExceptionGroup, *_TRANSPORT) as error:
             raise lost(error) from error

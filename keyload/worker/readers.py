@@ -13,7 +13,6 @@ from keyload.link.catalog import Catalog
 from keyload.link.launch import WorkerLaunch
 from keyload.link.messages import Barrier, Confirmed, Read, Refusal, Reply, WorkerToFront
 from keyload.models.context import NodeFacts
-from keyload.models.partitions import load_meta
 from keyload.storage import Reader
 from keyload.worker.batch import Answer
 from keyload.worker.calls import Missing, ReadCall, refusal
@@ -91,7 +90,6 @@ class ReadDesk:
             message,
             reader,
             self._catalog,
-            cut=load_meta(reader).position,
             now=ticks,
             node=self._facts(shard) if shard.number == 0 else None,
         )
