@@ -25,7 +25,7 @@ from keyload.front.edge import Asgi, Edge
 from keyload.front.exchange import Timeouts
 from keyload.front.execution import Execution
 from keyload.front.health import Readiness
-from keyload.front.mcp.host import McpHost
+from keyload.front.mcp import McpHost
 from keyload.front.routes import Router
 from keyload.front.workers import WorkerHub
 from keyload.link.launch import CommandLimits

@@ -66,6 +66,7 @@ class RequestContext(msgspec.Struct):
 Invoker = Callable[[Caller, Operation, str | None, Any], Awaitable[Outcome]]
 """Executes `(caller, operation, command id or None, request)`.
 
+The command id is the one beside the request; an identity inside the request is found there.
 The request is the decoded record of `operation.request`, a bool for a boolean request, None when there is
 none. It never raises `KeyLoadError`: a failure is the outcome's problem.
 """

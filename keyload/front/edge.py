@@ -17,7 +17,7 @@ from keyload.front.auth import Authenticator
 from keyload.front.barrier import lost
 from keyload.front.calls import RequestContext
 from keyload.front.exchange import Disconnected, Exchange, Receive, Scope, Send, Timeouts
-from keyload.front.mcp import preflight, replies
+from keyload.front.mcp import early_error, inspect
 from keyload.front.responses import Response
 
 MCP_PATH = "/mcp"
@@ -127,7 +127,7 @@ class Edge:
         if scope["method"] != "POST":
             return None
         body = await exchange.read(gate.limits.max_body_bytes, lambda size: gate.grow(ingress, size))
-        frame = preflight.inspect(body, OPERATIONS)
+        frame = inspect(body, OPERATIONS)
         admission_class = "control" if frame.operation is None else frame.operation.admission_class
         hold.lease = gate.reserve(admission_class, len(body), mcp=True)
         gate.verify(hold.lease, caller.principal)
@@ -153,5 +153,5 @@ class _McpHold:
 
 
 def _rpc_failure(error: KeyLoadError) -> Response:
-    _, body = replies.early_error(error)
+    _, body = early_error(error)
     return responses.rpc_failure(error, body)

@@ -22,6 +22,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+LENGTH_DIGITS = 18
 LINGER_BYTES = 64 << 20
 """How much of a refused request is still read, so that its sender comes to see the answer."""
 
@@ -58,7 +59,7 @@ class Exchange:
             if name == b"transfer-encoding":
                 return None
             if name == b"content-length":
-                return int(value)
+                return int(value) if value.isdigit() and len(value) <= LENGTH_DIGITS else None
         return 0 if self.scope["http_version"].startswith("1") else None
 
     async def read(self, cap: int, on_growth: Callable[[int], None] | None = None) -> bytes:

@@ -22,7 +22,7 @@ from keyload.contract.cluster import ADMIN_STATUS, NodeStatus
 from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.contract.limits import whole
 from keyload.contract.operation import Operation
-from keyload.contract.operations import partition_of
+from keyload.contract.operations import partition_of, write_identity_of
 from keyload.front import log
 from keyload.front.admission import HttpGate
 from keyload.front.barrier import lost
@@ -90,8 +90,8 @@ class Execution:
             here = self._answered_here.get(operation.name)
             if here is not None:
                 payload = await here(caller)
-            elif command_id is not None:
-                payload = await self._command(caller, operation, command_id, request, texts)
+            elif (identity := write_identity_of(operation, request, command_id)) is not None:
+                payload = await self._command(caller, operation, identity, request, texts)
             else:
                 payload = await self._read(caller, operation, request)
         except KeyLoadError as error:
@@ -102,7 +102,7 @@ class Execution:
         return Outcome(request_id, payload=payload)
 
     async def _command(
-        self, caller: Caller, operation: Operation, command_id: str, request: Any, texts: Texts | None
+        self, caller: Caller, operation: Operation, identity: str, request: Any, texts: Texts | None
     ) -> bytes:
         shard, partition = self._place(operation, request)
         submitted = self._hub.command(
@@ -110,7 +110,7 @@ class Execution:
             operation=operation.name,
             principal=caller.principal.id,
             catalog_version=caller.catalog_version,
-            command_id=UUID(command_id).bytes,
+            command_id=UUID(identity).bytes,
             fingerprint=fingerprint(operation.name, partition, request, texts),
             partition=partition,
             payload=msgspec.msgpack.encode(request),

@@ -124,7 +124,7 @@ def _query(operation: Operation, query: bytes) -> bool | None:
 
 
 def _identity(operation: Operation, headers: Headers, request: Any) -> str | None:
-    """The write identity of the call; the header must agree with the body (HTTP-3, HTTP-4)."""
+    """The write identity beside the request; a header must agree with one in the body (HTTP-3, HTTP-4)."""
     if operation.write_identity is None:
         return None
     found = [value for name, value in headers if name == COMMAND_ID]
@@ -136,7 +136,7 @@ def _identity(operation: Operation, headers: Headers, request: Any) -> str | Non
     inside = write_identity_of(operation, request, None)
     if header is not None and header != inside:
         raise _wrong_header("the identity that the body carries, or no header")
-    return inside
+    return None
 
 
 def _guid(values: list[bytes]) -> str:

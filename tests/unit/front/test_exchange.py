@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -244,6 +247,9 @@ def test_a_peer_that_does_not_read_pins_nothing() -> None:
                 await until(lambda: not node.front.gate.idle)
                 await node.idle()
                 assert (await ask(node, "POST", "/v1/documents/get", get_document())).body == big
+                ended = select.poll()
+                ended.register(plain, 0)  # errors and the end only
+                await until(lambda: bool(ended.poll(0)))
             finally:
                 plain.close()
 
@@ -289,5 +295,28 @@ def test_a_websocket_is_refused() -> None:
             await connection.send("GET", "/v1/documents/get", headers)
             head = await connection.reader.readuntil(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 403 ")
+
+    run(main())
+
+
+@pytest.mark.covers("HTTP-6", "ADM-7", "ADM-10")
+def test_http_2_is_served_and_refused_alike() -> None:
+    async def chunks(count: int) -> AsyncIterator[bytes]:
+        for _ in range(count):
+            yield b" " * 512
+
+    async def main() -> None:
+        async with (
+            node_of(settings=SMALL) as node,
+            httpx.AsyncClient(http1=False, http2=True, trust_env=False) as client,
+        ):
+            url, key = f"{node.address}/v1/documents/get", dict([bearer()])
+            answers = await asyncio.gather(*(client.post(url, content=BODY, headers=key) for _ in range(8)))
+            assert {answer.status_code for answer in answers} == {200}
+            assert {answer.http_version for answer in answers} == {"HTTP/2"}
+            assert (await client.post(url, content=chunks(64), headers=key)).status_code == 429
+            assert (await client.post(url, content=chunks(64))).status_code == 401
+            assert (await client.post(url, content=BODY, headers=key)).status_code == 200
+            await node.idle()
 
     run(main())
