@@ -108,15 +108,11 @@ class Core:
         self._lost_reads += self._rounds.lose(self.id)
         self._lost_reads += self._forwards.lose()
 
-    def _hear_leader(self, leader: int) -> None:
-        """A message only the leader of this term sends has come."""
-        if self.role is LEADER:
-            raise ConsensusError(f"nodes {self.id} and {leader} both lead term {self.term}")
-        if self.role is not FOLLOWER or self.leader != leader:
-            if self.leader is not None:
-                raise ConsensusError(f"nodes {self.leader} and {leader} both lead term {self.term}")
-            self._become_follower(self.term, leader)
-        self._elapsed = 0
+    def _follow(self, leader: int) -> None:
+        """A message only the leader of this term sends has come from a node not known to lead."""
+        if self.leader is not None:
+            raise ConsensusError(f"nodes {self.leader} and {leader} both lead term {self.term}")
+        self._become_follower(self.term, leader)
 
     def _learn_commit(self, commit: int) -> None:
         """The leader knows `commit` committed and our log equal up to it.
@@ -128,10 +124,6 @@ class Core:
         if log.commit < commit <= log.last:
             log.commit = commit
 
-    def _reply(
-        self, kind: MessageKind, to: int, *, index: int = 0, reject: bool = False, context: int = 0
-    ) -> None:
+    def _reply(self, kind: MessageKind, to: int, reject: bool) -> None:
         """An answer in our term, after the sync."""
-        self._after_sync.append(
-            Message(kind, self.id, to, self.term, index=index, reject=reject, context=context)
-        )
+        self._after_sync.append(Message(kind, self.id, to, self.term, reject=reject))

@@ -112,7 +112,7 @@ class Elections(Replication):
         if granted:
             self.vote = message.sender
             self._elapsed = 0
-        self._reply(MessageKind.VOTE_REPLY, message.sender, reject=not granted)
+        self._reply(MessageKind.VOTE_REPLY, message.sender, not granted)
 
     def _on_pre_vote(self, message: Message) -> None:
         """Promises nothing: says whether a vote in `message.term` would be given."""
@@ -206,8 +206,8 @@ class Elections(Replication):
         """Tells a sender that its term is over; a deposed leader or candidate then steps down."""
         kind = message.kind
         if kind is MessageKind.APPEND or kind is MessageKind.HEARTBEAT:
-            self._reply(MessageKind.APPEND_REPLY, message.sender, reject=True)
+            self._reply(MessageKind.APPEND_REPLY, message.sender, True)
         elif kind is MessageKind.VOTE:
-            self._reply(MessageKind.VOTE_REPLY, message.sender, reject=True)
+            self._reply(MessageKind.VOTE_REPLY, message.sender, True)
         elif kind is MessageKind.PRE_VOTE:
-            self._reply(MessageKind.PRE_VOTE_REPLY, message.sender, reject=True)
+            self._reply(MessageKind.PRE_VOTE_REPLY, message.sender, True)

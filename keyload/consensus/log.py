@@ -1,7 +1,7 @@
 """The log of one replica: what is on disk, and behind it a tail in memory.
 
 Four indexes move through it: `stable` (on disk), `handed` (given to the caller to write), `commit` and
-`applied`. The tail keeps entries until they are on disk and applied: the usual path never reads the disk.
+`applied`. The tail keeps entries until they are on disk and applied, so the usual path never reads the disk.
 """
 
 from __future__ import annotations
@@ -71,13 +71,15 @@ class RaftLog:
 
     def matches(self, index: int, term: int) -> bool:
         """Whether the log has the entry (index, term)."""
+        if index == self.last:
+            return term == self.last_term
         return self.storage.first_index - 1 <= index <= self.last and self.term(index) == term
 
     def entries(self, lo: int, hi: int, max_bytes: int) -> list[Entry]:
         """Entries lo..hi-1 (lo < hi), cut short at `max_bytes` of data; at least one."""
         offset = self.offset
         if lo < offset:
-            return self.storage.entries(lo, min(hi, offset), max_bytes)
+            return self.storage.entries(lo, min(hi, self.stable + 1), max_bytes)
         if hi - lo == 1:
             return [self.tail[lo - offset]]
         found = self.tail[lo - offset : hi - offset]
@@ -160,8 +162,8 @@ class RaftLog:
             self.stable = index
 
     def trim(self) -> None:
-        """Drops from memory what is on disk and applied."""
-        count = min(self.stable, self.applied) + 1 - self.offset
+        """Drops from memory what is on disk and applied, but the last such entry: its term is wanted."""
+        count = (self.stable if self.stable < self.applied else self.applied) - self.offset
         if count > 0:
             del self.tail[:count]
             self.offset += count
@@ -173,7 +175,8 @@ class RaftLog:
             raise ConsensusError(
                 f"log indexes out of order: {order}, applied {self.applied}, commit {self.commit}"
             )
-        term = self.storage.term(self.offset - 1)
+        kept = self.offset >= self.first_index
+        term = self.storage.term(self.offset - 1) if kept else self.tail[0].term
         last_term = self.tail[-1].term if self.tail else term
         if len(self.tail) != self.last + 1 - self.offset or self.last_term != last_term:
             raise ConsensusError(f"the tail {self.offset}+{len(self.tail)} does not end at {self.last}")

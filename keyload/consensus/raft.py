@@ -43,12 +43,12 @@ class Raft(Elections):
         """Takes a message of a peer; whatever is stale, doubled or from a stranger changes nothing."""
         if message.to != self.id or message.sender not in self.peers:
             return
-        if message.term > self.term:
+        if message.term != self.term:
+            if message.term < self.term:
+                self._answer_older_term(message)
+                return
             if not self._adopt_newer_term(message):
                 return
-        elif message.term < self.term:
-            self._answer_older_term(message)
-            return
         self._handlers[message.kind](message)
 
     def propose(self, data: bytes) -> int | None:
@@ -112,7 +112,7 @@ class Raft(Elections):
         if log.applied < log.commit:
             committed = log.entries(log.applied + 1, log.commit + 1, self.config.max_committed_bytes)
         ready = self._open_ready = Ready(
-            self._changed_hard_state(bool(entries)),
+            self._changed_hard_state(entries != []),
             entries,
             self._messages,
             self._after_sync,
@@ -147,16 +147,18 @@ class Raft(Elections):
         It stays below what was on disk before: a torn write could otherwise keep it and lose its entries.
         """
         handed = self._handed_state
+        if not writes and self.term == handed.term and self.vote == handed.vote:
+            return None
         commit = min(self.log.commit, self.log.stable)
-        if self.term == handed.term and self.vote == handed.vote and not (writes and commit != handed.commit):
+        if commit == handed.commit and self.term == handed.term and self.vote == handed.vote:
             return None
         self._handed_state = HardState(self.term, self.vote, commit)
         return self._handed_state
 
     def _release(self, ready: Ready) -> None:
         """Own entries that are applied no longer count against `max_uncommitted_bytes`."""
-        own = [entry for entry in ready.committed if entry.index >= self._term_start]
-        size = sum([len(entry.data) + ENTRY_COST for entry in own])
+        first = self._term_start
+        size = sum([len(entry.data) + ENTRY_COST for entry in ready.committed if entry.index >= first])
         self._uncommitted_bytes = max(self._uncommitted_bytes - size, 0)
 
     # --- invariants

@@ -34,14 +34,15 @@ class Replication(Core):
             self._offer(peer, progress)
 
     def _offer(self, peer: int, progress: Progress) -> None:
-        while progress.next <= self.log.last and not progress.paused:
+        last = self.log.last
+        while progress.next <= last and not progress.paused:
             self._send_append(peer, progress)
 
     def _send_append(self, peer: int, progress: Progress) -> None:
         """One append from `progress.next` on; without entries it asks whether the logs agree so far."""
         log = self.log
         start = progress.next
-        if start < log.first_index:
+        if start <= log.offset and start < log.first_index:
             progress.skip_to(log.first_index)
             start = progress.next
         entries: tuple[Entry, ...] = ()
@@ -52,7 +53,7 @@ class Replication(Core):
         )
         progress.commit_sent = log.commit
         if entries:
-            progress.sent(entries[-1].index, sum([len(entry.data) for entry in entries]))
+            progress.sent(start + len(entries) - 1, sum([len(entry.data) for entry in entries]))
         elif not progress.replicating:
             progress.probe_sent = True
 
@@ -83,7 +84,8 @@ class Replication(Core):
             return
         if message.index > log.commit:
             self._count_commit()
-        self._offer(message.sender, progress)
+        if progress.next <= log.last:
+            self._offer(message.sender, progress)
         if progress.commit_sent < progress.read_index <= progress.match:
             self._send_heartbeat(message.sender, progress)
         if self._transferee == message.sender and progress.match == log.last:
@@ -119,37 +121,51 @@ class Replication(Core):
     # --- follower
 
     def _on_append(self, message: Message) -> None:
-        self._hear_leader(message.sender)
+        leader = message.sender
+        if self.leader != leader:
+            self._follow(leader)
+        self._elapsed = 0
         log = self.log
         index = message.index
         if index < log.commit:
-            self._reply(_APPEND_REPLY, message.sender, index=log.commit)
+            index = log.commit
         elif log.matches(index, message.log_term):
             entries = message.entries
             if entries:
                 log.merge(entries)
                 index = entries[-1].index
-            self._learn_commit(min(message.commit, index))
-            self._reply(_APPEND_REPLY, message.sender, index=index)
+            self._learn_commit(message.commit if message.commit < index else index)
         else:
-            hint = log.last_within(index, message.log_term)
-            self._after_sync.append(
-                Message(
-                    _APPEND_REPLY,
-                    self.id,
-                    message.sender,
-                    self.term,
-                    index=index,
-                    log_term=log.term(hint),
-                    reject=True,
-                    hint=hint,
-                )
+            self._refuse(leader, index, log.last_within(index, message.log_term))
+            return
+        self._after_sync.append(Message(_APPEND_REPLY, self.id, leader, self.term, index))
+
+    def _refuse(self, leader: int, index: int, hint: int) -> None:
+        """The entry `index` of the leader's log is not in ours; below `hint` they may agree."""
+        self._after_sync.append(
+            Message(
+                _APPEND_REPLY,
+                self.id,
+                leader,
+                self.term,
+                index=index,
+                log_term=self.log.term(hint),
+                reject=True,
+                hint=hint,
             )
+        )
 
     def _on_heartbeat(self, message: Message) -> None:
-        self._hear_leader(message.sender)
+        leader = message.sender
+        if self.leader != leader:
+            self._follow(leader)
+        self._elapsed = 0
         self._learn_commit(message.commit)
-        self._reply(_HEARTBEAT_REPLY, message.sender, index=self.log.last, context=message.context)
+        self._after_sync.append(
+            Message(
+                _HEARTBEAT_REPLY, self.id, leader, self.term, index=self.log.last, context=message.context
+            )
+        )
 
     # --- reads
 
