@@ -58,7 +58,7 @@ def _exact_whole(text: str) -> int | Decimal:
     return int(text) if len(text) <= NUMBER_MAX_DIGITS else exact_number(text)
 
 
-_SCAN = strict_json.make_scanner(_exact_whole, exact_number, kernels.register("json text", "c"))
+_SCAN = strict_json.make_scanner(_exact_whole, exact_number, fast=not kernels.SCALAR)
 
 
 def check(text: str, object_only: bool = False) -> Any:

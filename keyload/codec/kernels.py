@@ -16,10 +16,19 @@ if SCALAR:
 _ACTIVE: dict[str, str] = {}
 
 
-def register(kernel: str, fast: str, reference: str = "reference") -> bool:
-    """Note the form of `kernel` under its name; True when the fast one is to be used."""
-    _ACTIVE[kernel] = reference if SCALAR else fast
+REFERENCE = "reference"
+"""Name of the form that scalar mode selects."""
+
+
+def register(kernel: str, fast: str) -> bool:
+    """Note that `kernel` takes the form that the mode asks for; True when that is the fast one."""
+    note(kernel, REFERENCE if SCALAR else fast)
     return not SCALAR
+
+
+def note(kernel: str, form: str) -> None:
+    """Note the form that `kernel` really has, where a library chooses it."""
+    _ACTIVE[kernel] = form
 
 
 def active() -> dict[str, str]:

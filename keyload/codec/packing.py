@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from keyload.codec import kernels
+from keyload.codec import kernels  # first: it sets what msgpack reads when it is imported
+
+# isort: split
+import msgpack
+
 from keyload.contract.errors import ErrorCode, KeyLoadError
 
-kernels.register("messagepack", "c")
-
-import msgpack  # noqa: E402 - its form is chosen by the environment that kernels sets
+_IN_C = not str(vars(msgpack)["Packer"].__module__).endswith("fallback")
+kernels.note("messagepack", "c" if _IN_C else kernels.REFERENCE)
 
 _packb: Callable[..., bytes] = msgpack.packb  # pyright: ignore
 _unpackb: Callable[..., Any] = msgpack.unpackb  # pyright: ignore

@@ -248,8 +248,10 @@ def binary(mark: Member) -> Reader:
     return read
 
 
-def json_value() -> Reader:
-    """Any JSON value with exact numbers (CON-23)."""
+def json_value(mark: Member) -> Reader:
+    """Any JSON value, with exact numbers (CON-23) where the member wants them."""
+    if not mark.exact:
+        return lambda value, _: value
 
     def read(value: Any, _: Texts | None) -> Any:
         try:
@@ -305,6 +307,6 @@ def scalar(name: str, mark: Member, form: str | None, quoted: bool) -> Reader:
         case "flags":
             return flags()
         case "json":
-            return json_value()
+            return json_value(mark)
         case _:
             return text(mark, form)

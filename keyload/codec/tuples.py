@@ -139,7 +139,7 @@ def reference_pack(parts: Iterable[Part]) -> bytes:
     return _joined([_pack_any(part) for part in parts])
 
 
-_SMALL_INTS = tuple(_pack_int(value) for value in range(1024))
+_SMALL_INTS = {value: _pack_int(value) for value in range(1024)}
 
 
 def fast_pack(parts: Iterable[Any]) -> bytes:
@@ -148,9 +148,8 @@ def fast_pack(parts: Iterable[Any]) -> bytes:
     for part in parts:
         kind = part.__class__
         if kind is str and part.isascii() and "\x00" not in part:
-            content: bytes = part.encode("ascii")
-            packed.append(b"\x48%b\x00" % content)
-        elif kind is int and 0 <= part < 1024:
+            packed.append(b"\x48%b\x00" % part.encode("ascii"))
+        elif kind is int and part in _SMALL_INTS:
             packed.append(_SMALL_INTS[part])
         else:
             packed.append(_pack_any(part))

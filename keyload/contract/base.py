@@ -22,8 +22,9 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
     `error_below`, `error_above` and `error_other` name the code of a breach when it is not Validation.
     `direction` "output" marks a member the server computes: on input any text or null is accepted and
-    dropped.
-    Members that are omitted when null are declared `T | msgspec.UnsetType = msgspec.UNSET`.
+    dropped. `exact` False leaves the numbers of a json member as they were parsed (else CON-23 holds): the
+    tree will be decoded again by another declaration. Members that are omitted when null are declared `T |
+    msgspec.UnsetType = msgspec.UNSET`.
     """
 
     meaning: str = ""
@@ -42,6 +43,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     min_duration: str | None = None
     max_duration: str | None = None
     direction: str = "both"
+    exact: bool = True
     error_below: str | None = None
     error_above: str | None = None
     error_other: str | None = None

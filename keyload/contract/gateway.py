@@ -78,7 +78,13 @@ class GatewayInvokeArguments(Record, frozen=True, kw_only=True):
     tool_id: Annotated[str, Member(format="identifier", meaning="Exact operation name.")]
     arguments: Annotated[
         dict[str, Any],
-        Member(scalar="json", min_items=0, max_items=2, meaning="Argument envelope of that operation."),
+        Member(
+            scalar="json",
+            exact=False,
+            min_items=0,
+            max_items=2,
+            meaning="Argument envelope of that operation.",
+        ),
     ] = {}  # noqa: RUF012 - msgspec copies an empty default
 
 

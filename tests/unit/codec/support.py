@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
 
-bounded = settings(derandomize=True, deadline=None, max_examples=200)
+bounded = settings(derandomize=True, deadline=None, max_examples=120)
 """The same examples in every run."""
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -103,7 +103,7 @@ def test_a_bound_may_have_its_own_code() -> None:
     refusal(lambda: read("share", -1))
 
 
-@pytest.mark.covers("CON-8")
+@pytest.mark.covers("CON-8", "HTTP-9")
 def test_floating_point_numbers() -> None:
     assert read("double", Decimal("0.1")) == 0.1
     assert read("double", 3) == 3.0
@@ -122,7 +122,7 @@ def test_floating_point_numbers() -> None:
         refusal(lambda name=name, value=value: read(name, value))
 
 
-@pytest.mark.covers("CON-12", "CON-13")
+@pytest.mark.covers("CON-12", "CON-13", "HTTP-13")
 def test_instants_and_durations_become_canonical() -> None:
     assert read("instant", "2026-10-05T14:00:00.50+02:00") == "2026-10-05T12:00:00.5+00:00"
     assert read("instant", None) is None
@@ -134,7 +134,7 @@ def test_instants_and_durations_become_canonical() -> None:
     refusal(lambda: read("span", "PT1S"))
 
 
-@pytest.mark.covers("CON-14")
+@pytest.mark.covers("CON-14", "HTTP-12")
 def test_bytes_are_exact_base64() -> None:
     assert read("data", "AAECAw==") == b"\x00\x01\x02\x03"
     for text in ("AAECAw", "AAEC Aw==", "AAECAx==", "A-_=", "AAECAw==\n", "=", 1, "\u00e9"):

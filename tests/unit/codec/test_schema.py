@@ -92,7 +92,7 @@ def test_an_output_schema_tells_success_from_failure() -> None:
     )
 
 
-@pytest.mark.covers("CON-7", "MCP-9")
+@pytest.mark.covers("CON-7")
 def test_gateway_tools_have_strict_schemas() -> None:
     strict = schema.request_schema(GatewaySearchArguments, strict_integers=True)
     assert accepts(strict, {"query": "q", "maxResults": 4})

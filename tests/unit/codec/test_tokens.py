@@ -13,7 +13,7 @@ from tests.unit.codec.support import bounded, refusal
 KEY = b"k" * 32
 
 
-@pytest.mark.covers("SEC-33", "CON-82")
+@pytest.mark.covers("SEC-33")
 @bounded
 @given(st.binary(max_size=60))
 def test_a_token_gives_its_content_back(content: bytes) -> None:
