@@ -1,12 +1,13 @@
 """The model of acknowledged commands: what clients were told, held against what the cluster says (TST-11).
 
 Each partition has one writer that sends its commands one after the other, each touching two documents, so
-that revisions, contents and receipts are known exactly: a lost command leaves a lower revision, a doubled one a
-higher, a torn one two documents that disagree.
+that revisions, contents and receipts are known exactly: a lost command leaves a lower revision, a doubled one
+a higher, a torn one documents that disagree.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from functools import partial
@@ -15,7 +16,7 @@ from random import Random
 
 import msgspec
 
-from harness.doors import Door, Tree, Way
+from harness.doors import Door, Opener, Tree, Way, mcp_door, sdk_door
 from harness.reference import Documents, State, applied, as_state
 from keyload.contract.documents import DeleteDocument, FieldPatch, PatchDocument, PatchKind, PutDocument
 from keyload.contract.mutations import Mutation
@@ -23,6 +24,7 @@ from keyload.contract.shared import EntityRef, PartitionRef
 
 COLLECTION = "notes"
 DEFINITE_SECONDS = 60.0
+CHECKERS = 8
 TENANT, DATABASE, DOMAIN = "system", "harness", "main"
 
 
@@ -123,21 +125,34 @@ class Ledger:
             written.receipt = await way.until_definite(partial(send, account, written), DEFINITE_SECONDS)
         return present
 
-    async def check(self, way: Way, repeat: bool = True) -> None:
-        """Hold every account against the cluster; with `repeat` send all commands again, compare receipts."""
+    async def check(self, urls: list[str], key: str) -> None:
+        """Hold every account against the cluster, through every node, and repeat every command through both
+        doors: none lost, none doubled, the same receipt again, and no read older than an answer."""
+        openers: list[Opener] = [sdk_door, mcp_door]
+        async with asyncio.TaskGroup() as tasks:
+            for place in range(CHECKERS):
+                node = place % len(urls)
+                way = Way(urls[node:] + urls[:node], key, openers[place % 2])
+                tasks.create_task(self._check_some(way, list(self.accounts.values())[place::CHECKERS]))
+        for url in urls:
+            async with Way([url], key, sdk_door) as way:
+                await self.check_contents(way)
+
+    async def check_contents(self, way: Way) -> None:
+        """Hold what is stored and every receipt against the model, without sending anything again."""
         for account in self.accounts.values():
             self._same(account, await self._read(way, account, account.state), account.state)
             self._check_receipts(account)
-        if not repeat:
-            return
-        for account in self.accounts.values():
-            for written in account.commands:
-                again = await way.until_definite(partial(send, account, written), DEFINITE_SECONDS)
-                assert again == written.receipt, (
-                    f"seed {self.seed}: {account.name}: {written.command_id} was answered {written.receipt} "
-                    f"and, repeated, {again}"
-                )
-            self._same(account, await self._read(way, account, account.state), account.state)
+
+    async def _check_some(self, way: Way, accounts: list[Account]) -> None:
+        async with way:
+            for account in accounts:
+                for written in account.commands:
+                    again = await way.until_definite(partial(send, account, written), DEFINITE_SECONDS)
+                    assert again == written.receipt, (
+                        f"seed {self.seed}: {account.name}: {written.command_id} was answered "
+                        f"{written.receipt} and, repeated, {again}"
+                    )
 
     async def _read(self, way: Way, account: Account, expected: Documents) -> Documents:
         """The account's documents; a document that is not live is taken to have the expected revision."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, Self, cast
 
 import httpx2
@@ -25,7 +25,7 @@ from keyload.contract.shared import EntityRef, PartitionRef
 Tree = dict[str, Any]
 ATTEMPT_SECONDS = 3.0
 _PAUSE_SECONDS = 0.02
-_TRANSPORT = (OSError, httpx2.HTTPError, MCPError, TimeoutError)
+_OPENING_FACTOR = 2
 UNCERTAIN = frozenset(
     {
         ErrorCode.UNKNOWN_WRITE_OUTCOME,
@@ -51,6 +51,10 @@ class Door(Protocol):
 
 Opener = Callable[[str, str, float], AbstractAsyncContextManager[Door]]
 """Opens a door to the node at a url with a key; each attempt through it may take so many seconds."""
+
+
+Attempt = Callable[[Door], Awaitable[Any]]
+"""One try of something through a door."""
 
 
 class SdkDoor:
@@ -110,7 +114,7 @@ class McpDoor:
         return content["result"]
 
 
-def lost(error: BaseException) -> errors.KeyLoadError:
+def lost(error: BaseException | None) -> errors.KeyLoadError:
     """What happened on the way is not known; only the same identity tells."""
     return errors.KeyLoadError(ErrorCode.UNKNOWN_WRITE_OUTCOME, f"Lost on the way: {type(error).__name__}.")
 
@@ -138,23 +142,65 @@ async def mcp_door(url: str, key: str, seconds: float = ATTEMPT_SECONDS) -> Asyn
         yield McpDoor(client, seconds)
 
 
+class _Session:
+    """One open door, in a task of its own: when the client underneath breaks down it takes only this along."""
+
+    def __init__(self, opening: AbstractAsyncContextManager[Door]) -> None:
+        self._asked: asyncio.Queue[tuple[Attempt, asyncio.Future[Any]] | None] = asyncio.Queue()
+        self._answer: asyncio.Future[Any] | None = None
+        self._task = asyncio.create_task(self._run(opening))
+        self._task.add_done_callback(self._ended)
+
+    async def _run(self, opening: AbstractAsyncContextManager[Door]) -> None:
+        async with opening as door:
+            while (asked := await self._asked.get()) is not None:
+                attempt, answer = asked
+                try:
+                    result = await attempt(door)
+                except errors.KeyLoadError as error:
+                    if not answer.done():
+                        answer.set_exception(error)
+                else:
+                    if not answer.done():
+                        answer.set_result(result)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        failure = None if task.cancelled() else task.exception()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(failure if isinstance(failure, errors.KeyLoadError) else lost(failure))
+
+    async def ask(self, attempt: Attempt) -> Any:
+        """The answer to one attempt; KeyLoadError for a problem and for a door that broke."""
+        if self._task.done():
+            raise lost(None)
+        self._answer = asyncio.get_running_loop().create_future()
+        self._asked.put_nowait((attempt, self._answer))
+        return await self._answer
+
+    async def close(self) -> None:
+        """Close the door, by force when it does not close soon."""
+        self._asked.put_nowait(None)
+        await asyncio.wait({self._task}, timeout=0.2)
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+
 class Way:
     """A client that goes on with the next node when the present one gives no definite answer.
 
     `opened` is how a door is made; one that failed is left and made anew, as a real client would. Use it as an
-    async context manager, within one task.
+    async context manager.
     """
 
     def __init__(
         self, urls: list[str], key: str, opened: Opener, attempt_seconds: float = ATTEMPT_SECONDS
     ) -> None:
-        self._attempt_seconds = attempt_seconds
         self._urls = urls
         self._key = key
         self._opened = opened
+        self._attempt_seconds = attempt_seconds
         self._place = 0
-        self._stack = AsyncExitStack()
-        self._door: Door | None = None
+        self._session: _Session | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -162,7 +208,7 @@ class Way:
     async def __aexit__(self, *_: object) -> None:
         await self._leave()
 
-    async def until_definite(self, attempt: Callable[[Door], Awaitable[Any]], seconds: float) -> Any:
+    async def until_definite(self, attempt: Attempt, seconds: float) -> Any:
         """Repeat an attempt, node after node, until its answer is definite; TimeoutError when none comes."""
         async with asyncio.timeout(seconds):
             while True:
@@ -175,22 +221,17 @@ class Way:
                 self._place += 1
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _once(self, attempt: Callable[[Door], Awaitable[Any]]) -> Any:
+    async def _once(self, attempt: Attempt) -> Any:
+        if self._session is None:
+            url = self._urls[self._place % len(self._urls)]
+            self._session = _Session(self._opened(url, self._key, self._attempt_seconds))
         try:
-            if self._door is None:
-                url = self._urls[self._place % len(self._urls)]
-                opening = self._opened(url, self._key, self._attempt_seconds)
-                async with asyncio.timeout(self._attempt_seconds):
-                    self._door = await self._stack.enter_async_context(opening)
-            return await attempt(self._door)
-        except (BaseExceptionGroup, *_TRANSPORT) as error:
+            async with asyncio.timeout(_OPENING_FACTOR * self._attempt_seconds):
+                return await self._session.ask(attempt)
+        except TimeoutError as error:
             raise lost(error) from error
 
     async def _leave(self) -> None:
-        self._door = None
-        stack, self._stack = self._stack, AsyncExitStack()
-        try:
-            async with asyncio.timeout(ATTEMPT_SECONDS):
-                await stack.aclose()
-        except (BaseExceptionGroup, *_TRANSPORT):
-            return  # a broken connection may complain once more when it is closed
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
