@@ -1,0 +1,255 @@
+"""The cluster under test: real nodes as processes, with the means to hurt them (TST-3, TST-10).
+
+Every process is addressed by id and start time, so that a fault never hits a stranger. All waiting is for a
+state and bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from keyload.client import Client, KeyLoadError
+from keyload.contract.errors import ErrorCode
+from keyload.node.local import LocalCluster, LocalNode
+from keyload.node.ports import free_ports
+from keyload.node.profile import create
+
+READY_SECONDS = 45.0
+POLL_SECONDS = 0.02
+FRONT_GONE_SECONDS = 2.0
+"""A front that dies takes its workers down within this time (CLU-9)."""
+
+
+class HarnessError(AssertionError):
+    """A state that had to come did not come."""
+
+
+def wait_until(what: str, condition: Callable[[], bool], seconds: float) -> float:
+    """Wait for a state and return the seconds it took; HarnessError with `what` when it does not come."""
+    started = time.monotonic()
+    while not condition():
+        if time.monotonic() - started > seconds:
+            raise HarnessError(f"not within {seconds:.1f} s: {what}")
+        time.sleep(POLL_SECONDS)
+    return time.monotonic() - started
+
+
+class Cluster:
+    """One or three nodes in a fresh directory; leaving the context stops and removes all of it."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        nodes: int = 3,
+        workers: int = 2,
+        shards: int | None = 6,
+        settings: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.workers = workers
+        results = os.environ.get("KEYLOAD_RESULTS")
+        self.logs = Path(results, "nodes", directory.name) if results else directory / "logs"
+        self._local = LocalCluster(
+            directory,
+            create(free_ports(nodes, workers)),
+            workers=workers,
+            shards=shards,
+            logs=self.logs,
+            settings=settings,
+            environment=dict(os.environ) | dict(environment or {}),
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- what it is
+
+    @property
+    def key(self) -> str:
+        """Key of the cluster administrator."""
+        return self._local.profile.admin_key
+
+    @property
+    def nodes(self) -> list[LocalNode]:
+        """All nodes; the first has number 1."""
+        return self._local.nodes
+
+    @property
+    def urls(self) -> list[str]:
+        """Public origins of all nodes, in order."""
+        return [node.url for node in self.nodes]
+
+    def node(self, number: int) -> LocalNode:
+        """A node by its 1-based number."""
+        return self.nodes[number - 1]
+
+    def urls_from(self, number: int) -> list[str]:
+        """All origins, beginning with that of one node."""
+        return self.urls[number - 1 :] + self.urls[: number - 1]
+
+    # -- life
+
+    def start(self) -> None:
+        """Start all nodes and wait until they serve."""
+        try:
+            self._local.start()
+            self.wait_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def wait_ready(self, numbers: Sequence[int] | None = None, seconds: float = READY_SECONDS) -> None:
+        """Wait until the nodes are ready and know the administrator's key."""
+        nodes = self.nodes if numbers is None else [self.node(number) for number in numbers]
+        self._local.wait_ready(seconds, nodes)
+        for node in nodes:
+            wait_until(f"{node.profile.id} knows the key", lambda node=node: self._serves(node), seconds)
+
+    def _serves(self, node: LocalNode) -> bool:
+        with Client(node.url, self.key, retries=0, timeout=5) as client:
+            try:
+                client.admin_status()
+            except KeyLoadError:
+                return False
+        return True
+
+    def close(self) -> None:
+        """Continue what is paused, stop every node, remove the directory."""
+        for node in self.nodes:
+            self.resume(node.number)
+        orderly = self._local.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        if not orderly:
+            sys.stderr.write("a node of the cluster under test did not stop in order\n")
+
+    def restart(self, number: int, environment: Mapping[str, str] | None = None) -> None:
+        """Start a node that has ended."""
+        self.node(number).start(environment)
+
+    def stop_node(self, number: int) -> int | None:
+        """Stop one node in order; its exit status."""
+        node = self.node(number)
+        node.send(signal.SIGTERM)
+        return node.wait(35)
+
+    def erase(self, number: int) -> None:
+        """Remove the data of a node that does not run."""
+        assert self.node(number).process_id is None
+        shutil.rmtree(self.directory / self.node(number).profile.id)
+
+    # -- processes
+
+    def front(self, number: int) -> psutil.Process | None:
+        """The front process of a node, None when it does not run."""
+        pid = self.node(number).process_id
+        return None if pid is None else psutil.Process(pid)
+
+    def worker(self, number: int, worker: int) -> psutil.Process:
+        """The process that runs a worker now, as the node's log says, checked to be a child of the front."""
+        front = self.front(number)
+        if front is None:
+            raise HarnessError(f"node {number} does not run")
+        started = [
+            line["pid"]
+            for line in self.log_lines(number)
+            if line.get("category") == "worker-started" and line.get("worker") == worker
+        ]
+        for child in front.children():
+            if started and child.pid == started[-1]:
+                return child
+        raise HarnessError(f"worker {worker} of node {number} does not run")
+
+    def processes(self, number: int) -> dict[str, psutil.Process]:
+        """All processes of a node by role: front, worker-0, worker-1, ..."""
+        front = self.front(number)
+        if front is None:
+            return {}
+        return {"front": front} | {
+            f"worker-{worker}": self.worker(number, worker) for worker in range(self.workers)
+        }
+
+    def log_lines(self, number: int) -> list[dict[str, Any]]:
+        """What a node has logged; lines that are no JSON are left out."""
+        found: list[dict[str, Any]] = []
+        for line in self.node(number).log.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+        return found
+
+    # -- faults
+
+    def kill_node(self, number: int) -> float:
+        """SIGKILL to the front; seconds until the last of its workers had ended too (CLU-9)."""
+        front = self.front(number)
+        assert front is not None
+        workers = front.children()
+        started = time.monotonic()
+        front.kill()
+        _, alive = psutil.wait_procs(workers, 3 * FRONT_GONE_SECONDS)
+        took = time.monotonic() - started
+        for process in alive:
+            process.kill()
+        self.node(number).wait(5)
+        return took
+
+    def kill_worker(self, number: int, worker: int) -> None:
+        """SIGKILL to one worker process; its front starts it again."""
+        process = self.worker(number, worker)
+        process.kill()
+        psutil.wait_procs([process], 5)
+
+    def pause(self, number: int) -> None:
+        """SIGSTOP to all processes of a node."""
+        for process in self.processes(number).values():
+            process.suspend()
+
+    def resume(self, number: int) -> None:
+        """SIGCONT to all processes of a node."""
+        front = self.front(number)
+        if front is None:
+            return
+        for process in (front, *front.children(recursive=True)):
+            process.resume()
+
+    # -- what it does
+
+    def system_leader(self, asked: Sequence[int] | None = None) -> int:
+        """Number of the node that leads the system shard, as a node that serves tells."""
+        names = {node.profile.id: node.number for node in self.nodes}
+        for number in asked or range(1, len(self.nodes) + 1):
+            with Client(self.node(number).url, self.key, retries=0, timeout=3) as client:
+                try:
+                    leader = client.admin_status().leader
+                except KeyLoadError as error:
+                    if error.code is ErrorCode.UNAUTHENTICATED:
+                        raise
+                    continue
+                if leader is not None:
+                    return names[leader]
+        raise HarnessError("no node knows a leader")
+
+    def resident_bytes(self) -> dict[str, int]:
+        """Resident set of every server process, as `node1 front` -> bytes (TST-15)."""
+        return {
+            f"{node.profile.id} {role}": process.memory_info().rss
+            for node in self.nodes
+            for role, process in self.processes(node.number).items()
+        }

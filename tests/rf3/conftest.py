@@ -1,0 +1,39 @@
+"""One cluster of three nodes for the whole suite; every test begins with all nodes serving."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from harness.cluster import Cluster
+from harness.load import prepare
+from harness.seeds import VARIABLE, seed_of_run
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    """The number all random choices of the run come from."""
+    return seed_of_run()
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory, seed: int) -> Iterator[Cluster]:
+    """Three nodes with two workers and six data shards."""
+    with Cluster(tmp_path_factory.mktemp("rf3")) as cluster:
+        asyncio.run(prepare(cluster.urls, cluster.key))
+        yield cluster
+
+
+@pytest.fixture
+def cluster(running: Cluster, seed: int) -> Cluster:
+    """The cluster, healed from what an earlier test did to it."""
+    sys.stdout.write(f"{VARIABLE}={seed}\n")
+    for node in running.nodes:
+        running.resume(node.number)
+        if node.process_id is None:
+            running.restart(node.number)
+    running.wait_ready()
+    return running
