@@ -105,7 +105,7 @@ def test_64_chunks_before_a_refusal_hang_nothing(path: str, headers: list[tuple[
 @pytest.mark.covers("ADM-7")
 def test_a_refused_sender_that_never_ends_is_cut_off() -> None:
     async def main() -> None:
-        settings = FrontSettings(shards=6, timeouts=Timeouts(linger=0.1))
+        settings = FrontSettings(shards=6, timeouts=Timeouts(linger=0.5))
         async with node_of(settings=settings) as node, connect(node) as connection:
             await connection.send("POST", "/v1/documents/get", [CHUNKED])
             for _ in range(64):
@@ -122,7 +122,7 @@ def test_a_full_lane_says_when_to_come_again() -> None:
     limits = msgspec.structs.replace(DEFAULT_LIMITS, max_requests=1, max_principal_control_requests=1)
 
     async def main() -> None:
-        async with node_of(settings=FrontSettings(shards=6, http=limits)) as node:
+        async with node_of(settings=FrontSettings(shards=6, http=limits), call_ms=1000) as node:
             held = hold_reads(node)
             first = asyncio.create_task(ask(node, "POST", "/v1/documents/get", get_document()))
             await until(lambda: bool(held))
@@ -234,7 +234,7 @@ def test_a_peer_that_does_not_read_pins_nothing(capfd: pytest.CaptureFixture[str
     big = msgspec.json.encode("x" * (15 << 20))
 
     async def main() -> None:
-        settings = FrontSettings(shards=6, timeouts=Timeouts(write=0.3))
+        settings = FrontSettings(shards=6, timeouts=Timeouts(write=1.5))
         async with node_of(settings=settings, user_timeout_seconds=1) as node:
             for peer in node.peers:
                 peer.result = lambda message: big  # type: ignore[method-assign]

@@ -301,7 +301,7 @@ def test_a_result_passes_through_byte_for_byte() -> None:
 @pytest.mark.covers("HTTP-6")
 def test_parallel_calls_do_not_wait_for_each_other() -> None:
     async def main() -> None:
-        async with node_of() as node:
+        async with node_of(call_ms=1000) as node:
             held: list[Any] = []
             for peer in node.peers:
                 normal = peer.answer
@@ -326,7 +326,7 @@ def test_parallel_calls_do_not_wait_for_each_other() -> None:
 @pytest.mark.covers("HTTP-17")
 def test_silence_is_an_unknown_outcome_for_a_write_and_lost_ownership_for_a_read() -> None:
     async def main() -> None:
-        async with node_of(call_ms=150) as node:
+        async with node_of(call_ms=400) as node:
             for peer in node.peers:
                 normal = peer.answer
                 peer.behaviour = lambda message, normal=normal: (
