@@ -188,8 +188,8 @@ class _Session:
 class Way:
     """A client that goes on with the next node when the present one gives no definite answer.
 
-    `opened` is how a door is made; one that failed is left and made anew, as a real client would. Use it as an
-    async context manager.
+    `opened` is how a door is made; one that failed is left and made anew, as a real client would. Use it as
+    an async context manager.
     """
 
     def __init__(

@@ -226,7 +226,9 @@ class Simulation:
         events = 0
         while not reached():
             events += 1
-            if self.now > deadline or events > RECOVERY_EVENTS:
+            if events > RECOVERY_EVENTS:
+                raise Violation(f"a storm of messages, and still no {goal}")
+            if self.now > deadline:
                 raise Violation(f"{RECOVERY_MS} ms after the last fault still no {goal}")
             self.step()
 

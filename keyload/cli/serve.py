@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import sys
-from enum import StrEnum
 from pathlib import Path
 
 import msgspec
@@ -16,10 +15,11 @@ import uvloop
 from keyload.cli.commands import Words
 from keyload.contract.admin import HttpAdmissionLimits
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.front import log
 from keyload.front.admission import McpLimits
-from keyload.front.app import FrontSettings, build, listen, serve
+from keyload.front.app import FrontSettings, build, serve
+from keyload.front.server import listen
 from keyload.front.workers import WorkerHub
+from keyload.link import log
 from keyload.link.launch import CommandLimits
 from keyload.node.addresses import Address, read_address, read_origin
 from keyload.node.configuration import SettingsError, load
@@ -63,7 +63,7 @@ async def _serve(
         call_ms=settings.timings.call_ms,
         on_fault=lambda worker, category: supervisor.end_after_fault(worker),
     )
-    supervisor = Supervisor(settings, hub, _note, descriptors=(directory.lock_descriptor,))
+    supervisor = Supervisor(settings, hub, log.event, descriptors=(directory.lock_descriptor,))
     front = build(hub, front_settings(settings))
     supervisor.start()
     watching = asyncio.create_task(supervisor.watch())
@@ -129,7 +129,3 @@ def _listener(address: Address) -> socket.socket:
     except OSError as error:
         detail = f"The node cannot listen on {address}: {error.strerror}."
         raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, detail) from error
-
-
-def _note(category: StrEnum, **members: int) -> None:
-    log.event(category, **members)

@@ -46,6 +46,7 @@ class Elections(Replication):
                 self._transferee = None
         self._heartbeat_elapsed += 1
         if self._heartbeat_elapsed >= self.config.heartbeat_ticks:
+            self._heartbeat_elapsed = 0  # not by the heartbeats of reads: they must not put off a retry
             for progress in self._progress.values():
                 progress.heartbeat_due()
             self._send_heartbeats()

@@ -29,10 +29,11 @@ class MessageKind(IntEnum):
     VOTE_REPLY = 3
     """`reject` or granted, in `term`."""
     APPEND = 4
-    """`entries` follow the entry (`index`, `log_term`); everything up to `commit` is committed."""
+    """`entries` follow the entry (`index`, `log_term`); everything up to `commit` is committed.
+    `context` comes back in a refusal."""
     APPEND_REPLY = 5
-    """The sender has all entries up to `index` on disk. With `reject`: it lacks the entry `index`; its log
-    may agree up to (`hint`, `log_term`)."""
+    """The sender has all entries up to `index` on disk. With `reject`: it lacks the entry `index` before
+    the entries of the append with this `context`; the logs may agree up to (`hint`, `log_term`)."""
     HEARTBEAT = 6
     """`commit` is what the receiver may commit, `context` the read round."""
     HEARTBEAT_REPLY = 7

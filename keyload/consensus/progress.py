@@ -19,6 +19,7 @@ class Progress:
     __slots__ = (
         "active",
         "commit_sent",
+        "era",
         "inflight",
         "inflight_bytes",
         "marked",
@@ -35,6 +36,7 @@ class Progress:
     )
 
     def __init__(self, config: Config, last_index: int) -> None:
+        self.era = 0  # counts the changes between probe and replicate
         self.match = 0  # known to be on the follower's disk
         self.next = last_index + 1  # the next entry to send
         self.replicating = False
@@ -83,10 +85,13 @@ class Progress:
             self._change(True)
         return True
 
-    def rejected(self, index: int, agreed: int) -> bool:
-        """The follower lacks the entry `index`; the logs agree at `agreed` at most. False when there
+    def rejected(self, index: int, agreed: int, era: int) -> bool:
+        """The follower lacks the entry `index`; the logs agree at `agreed` at most. `era` is that of the append:
+        one loss refuses all that was sent behind it, and only the first refusal counts. False when there
         is nothing to try at once: a stale answer, or a follower that needs a snapshot.
         """
+        if era != self.era:
+            return False
         if self.replicating:
             self.probe()
             return True
@@ -126,6 +131,7 @@ class Progress:
 
     def _change(self, replicating: bool) -> None:
         self.replicating = replicating
+        self.era += 1
         self.needs_snapshot = False if replicating else self.needs_snapshot
         self.probe_sent = False
         self.next = self.match + 1

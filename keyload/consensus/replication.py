@@ -49,7 +49,19 @@ class Replication(Core):
         if start <= log.last and not progress.needs_snapshot:
             entries = tuple(log.entries(start, log.last + 1, self.config.max_append_bytes))
         self._messages.append(
-            Message(_APPEND, self.id, peer, self.term, start - 1, log.term(start - 1), log.commit, entries)
+            Message(
+                _APPEND,
+                self.id,
+                peer,
+                self.term,
+                start - 1,
+                log.term(start - 1),
+                log.commit,
+                entries,
+                False,
+                0,
+                progress.era,
+            )
         )
         progress.commit_sent = log.commit
         if entries:
@@ -58,7 +70,6 @@ class Replication(Core):
             progress.probe_sent = True
 
     def _send_heartbeats(self) -> None:
-        self._heartbeat_elapsed = 0
         for peer, progress in self._progress.items():
             self._send_heartbeat(peer, progress)
 
@@ -77,7 +88,8 @@ class Replication(Core):
             return
         progress.active = True
         if message.reject:
-            if progress.rejected(message.index, log.last_within(message.hint, message.log_term)):
+            agreed = log.last_within(message.hint, message.log_term)
+            if progress.rejected(message.index, agreed, message.context):
                 self._send_append(message.sender, progress)
             return
         if not progress.acknowledged(message.index):
@@ -136,22 +148,23 @@ class Replication(Core):
                 index = entries[-1].index
             self._learn_commit(message.commit if message.commit < index else index)
         else:
-            self._refuse(leader, index, log.last_within(index, message.log_term))
+            self._refuse(message, log.last_within(index, message.log_term))
             return
         self._after_sync.append(Message(_APPEND_REPLY, self.id, leader, self.term, index))
 
-    def _refuse(self, leader: int, index: int, hint: int) -> None:
-        """The entry `index` of the leader's log is not in ours; below `hint` they may agree."""
+    def _refuse(self, append: Message, hint: int) -> None:
+        """The entry before those of `append` is not in our log; up to `hint` the logs may agree."""
         self._after_sync.append(
             Message(
                 _APPEND_REPLY,
                 self.id,
-                leader,
+                append.sender,
                 self.term,
-                index=index,
+                index=append.index,
                 log_term=self.log.term(hint),
                 reject=True,
                 hint=hint,
+                context=append.context,
             )
         )
 

@@ -15,7 +15,7 @@ from quart import Response as QuartResponse
 from keyload.contract.admin import HttpAdmissionLimits
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.operations import OPERATIONS
-from keyload.front import log, responses
+from keyload.front import responses
 from keyload.front.admission import DEFAULT_LIMITS, HttpGate, McpLimits
 from keyload.front.auth import Authenticator, wall_ticks
 from keyload.front.barrier import lost
@@ -27,6 +27,7 @@ from keyload.front.mcp import McpHost
 from keyload.front.routes import Router
 from keyload.front.server import Server, listen
 from keyload.front.workers import WorkerHub
+from keyload.link import log
 from keyload.link.launch import CommandLimits
 
 __all__ = ["Front", "FrontSettings", "build", "listen", "serve"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from keyload.contract.errors import KeyLoadError
 from keyload.contract.operations import OPERATIONS
-from keyload.front import log, responses, routes
+from keyload.front import responses, routes
 from keyload.front.admission import HttpGate, Ingress, Lease
 from keyload.front.auth import Authenticator
 from keyload.front.barrier import lost
@@ -19,6 +19,7 @@ from keyload.front.calls import RequestContext
 from keyload.front.exchange import Disconnected, Exchange, Receive, Scope, Send, Timeouts
 from keyload.front.mcp import early_error, inspect
 from keyload.front.responses import Response
+from keyload.link import log
 
 MCP_PATH = "/mcp"
 CONTEXT = "keyload"

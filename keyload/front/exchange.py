@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.front import log
 from keyload.front.admission import body_too_large
 from keyload.front.responses import Response
+from keyload.link import log
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

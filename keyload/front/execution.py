@@ -23,11 +23,11 @@ from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.contract.limits import whole
 from keyload.contract.operation import Operation
 from keyload.contract.operations import partition_of, write_identity_of
-from keyload.front import log
 from keyload.front.admission import HttpGate
 from keyload.front.barrier import lost
 from keyload.front.calls import Caller, Outcome
 from keyload.front.workers import Answer, WorkerHub, unknown_outcome
+from keyload.link import log
 from keyload.link.launch import CommandLimits
 from keyload.link.messages import PartitionKey, Refusal
 

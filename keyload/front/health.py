@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable
 
 from keyload.contract.errors import KeyLoadError
-from keyload.front import log
 from keyload.front.workers import WorkerHub
+from keyload.link import log
 
 BARRIER_SECONDS = 2.0
 FRESH_SECONDS = 10.0

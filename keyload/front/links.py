@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import zmq
 
-from keyload.front import log
+from keyload.link import log
 from keyload.link.framing import FLUSH_BYTES, MAX_FRAME_BYTES, FrameError, pack, unpack_from_worker
 from keyload.link.messages import FrontToWorker, WorkerToFront
 

@@ -16,7 +16,7 @@ from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 
-from keyload.front import log
+from keyload.link import log
 
 KEEP_ALIVE_SECONDS = 60.0
 KEEP_ALIVE_REQUESTS = 1_000_000

@@ -15,9 +15,9 @@ import msgspec
 import zmq
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.front import log
 from keyload.front.barrier import BarrierAnswer, SharedBarrier, lost
 from keyload.front.links import WorkerLink
+from keyload.link import log
 from keyload.link.catalog import Catalog
 from keyload.link.messages import (
     Barrier,

@@ -21,6 +21,7 @@ from keyload.link.framing import (
     unpack_from_peer,
 )
 from keyload.link.launch import PeerAddress
+from keyload.link.log import Category
 from keyload.link.messages import Forward, ForwardReply, PeerToPeer, Raft
 
 QUEUE_FRAMES = 64
@@ -31,7 +32,7 @@ _ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 _ZAP_VERSION = b"1.0"
 _HEADER_BYTES = 64
 
-Report = Callable[[str], None]
+Report = Callable[[Category], None]
 
 
 class PeerLinks:
@@ -105,12 +106,12 @@ class PeerLinks:
             try:
                 content = unpack_from_peer(frame.buffer)
             except FrameError:
-                self._report("peer_frame_malformed")
+                self._report(Category.PEER_FRAME_MALFORMED)
                 continue
             if content.protocol != PROTOCOL_VERSION:
-                self._report("peer_protocol_differs")
+                self._report(Category.PEER_PROTOCOL_DIFFERS)
             elif content.guard != self._guard:
-                self._report("peer_guard_differs")
+                self._report(Category.PEER_GUARD_DIFFERS)
             else:
                 for message in content.messages:
                     yield number, message
@@ -126,7 +127,7 @@ class PeerLinks:
             if len(request) == 7 and request[0] == _ZAP_VERSION and request[5] == b"CURVE":
                 number = self._numbers.get(request[6])
             if number is None:
-                self._report("peer_key_unknown")
+                self._report(Category.PEER_KEY_UNKNOWN)
                 answer = (b"400", b"unknown key", b"", b"")
             else:
                 answer = (b"200", b"", str(number).encode(), b"")

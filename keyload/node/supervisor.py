@@ -15,12 +15,12 @@ import sys
 import tempfile
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from keyload.link.log import Category
 from keyload.node.launching import worker_launch
 from keyload.node.settings import NodeSettings
 
@@ -36,15 +36,6 @@ FAULT_SECONDS = 5.0
 MAX_SOCKET_PATH = 107
 WORKER_COMMAND = (sys.executable, "-m", "keyload.worker")
 _SECRET_VARIABLES = ("KEYLOAD_ADMIN_KEY", "KEYLOAD_API_KEY")
-
-
-class Notice(StrEnum):
-    """What the supervisor tells the log; closed categories (SEC-40)."""
-
-    WORKER_STARTED = "worker-started"
-    WORKER_ENDED = "worker-ended"
-    WORKER_KILLED = "worker-killed"
-    WORKER_NOT_STARTED = "worker-not-started"
 
 
 class Hub(Protocol):
@@ -126,7 +117,7 @@ class Supervisor:
 
     def _kill(self, worker: int, process: Process) -> None:
         if process.returncode is None:
-            self._notice(Notice.WORKER_KILLED, worker=worker)
+            self._notice(Category.WORKER_KILLED, worker=worker)
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
 
@@ -151,9 +142,9 @@ class Supervisor:
         self._hub.attach(worker, endpoint)
         try:
             status = await self._run(worker, endpoint)
-            self._notice(Notice.WORKER_ENDED, worker=worker, status=status)
+            self._notice(Category.WORKER_ENDED, worker=worker, status=status)
         except OSError:
-            self._notice(Notice.WORKER_NOT_STARTED, worker=worker)
+            self._notice(Category.WORKER_NOT_STARTED, worker=worker)
         finally:
             self._processes.pop(worker, None)
             self._hub.detach(worker)
@@ -169,7 +160,7 @@ class Supervisor:
             start_new_session=True,
         )
         self._processes[worker] = process
-        self._notice(Notice.WORKER_STARTED, worker=worker, pid=process.pid)
+        self._notice(Category.WORKER_STARTED, worker=worker, pid=process.pid)
         message = msgspec.msgpack.encode(worker_launch(self._settings, worker, endpoint))
         assert process.stdin is not None
         with contextlib.suppress(ConnectionError):  # a worker that ended at once; its status tells

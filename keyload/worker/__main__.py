@@ -1,8 +1,8 @@
 """Entry of a worker process: `python -m keyload.worker`, started by a front with its launch message on
 standard input.
 
-The exit status is 0 after an ordered stop, 3 after damage or a failed write, 2 for a launch message that is
-none.
+The exit status is 0 after an ordered stop, 3 after damage or a failed write, 4 after a defect of the
+program, 2 for a launch message that is none.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import msgspec
 import zmq
 
 from keyload.codec import kernels
-from keyload.consensus import Config, ConsensusError, Raft
+from keyload.consensus import Config, Raft
 from keyload.contract.errors import KeyLoadError
+from keyload.link import log
 from keyload.link.launch import WorkerLaunch
-from keyload.link.log import Log
+from keyload.link.log import Category
 from keyload.models.outbox import OutboxLimits
 from keyload.storage import Store, Wal, private_directory, recover_state
 from keyload.worker.executor import Executor
@@ -36,6 +37,7 @@ MAX_LAUNCH_BYTES = 1 << 20
 REPEAT_HEARTBEATS = 3
 EXIT_LAUNCH = 2
 EXIT_STORE = 3
+EXIT_DEFECT = 4
 
 
 def main() -> int:
@@ -48,15 +50,16 @@ def main() -> int:
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_LAUNCH
-    log = Log(f"worker-{launch.worker}")
+    log.name_process(f"worker-{launch.worker}")
     try:
-        return _work(launch, step, log)
+        return _work(launch, step)
     except KeyLoadError as error:
-        log.write(f"stopped_{error.code.name.lower()}")
-    except ConsensusError:
-        log.write("stopped_consensus")
+        log.event(Category.STORE_REFUSED, code=error.code)
     except OSError as error:
-        log.write("stopped_io", errno=error.errno or 0)
+        log.event(Category.STORE_REFUSED, errno=error.errno or 0)
+    except Exception as error:
+        log.failure(Category.DEFECT, error)
+        return EXIT_DEFECT
     return EXIT_STORE
 
 
@@ -83,13 +86,11 @@ def _read_exactly(descriptor: int, count: int) -> bytes:
     return content
 
 
-def _work(launch: WorkerLaunch, step: Step, log: Log) -> int:
-    log.write(
-        "kernels_accelerated", **{name: int(form != "reference") for name, form in kernels.active().items()}
-    )
+def _work(launch: WorkerLaunch, step: Step) -> int:
+    log.event(Category.KERNELS, **kernels.active())
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
     sys.setswitchinterval(0.0005)
-    worker = build(launch, context=context, step=step, log=log, lifeline=LIFELINE)
+    worker = build(launch, context=context, step=step, lifeline=LIFELINE)
     gc.collect()
     gc.freeze()
     worker.run()
@@ -99,7 +100,7 @@ def _work(launch: WorkerLaunch, step: Step, log: Log) -> int:
 
 
 def build(
-    launch: WorkerLaunch, *, context: zmq.Context[zmq.Socket[bytes]], step: Step, log: Log, lifeline: int
+    launch: WorkerLaunch, *, context: zmq.Context[zmq.Socket[bytes]], step: Step, lifeline: int
 ) -> Worker:
     """Open the worker's log and shards, replay them, and make the worker that runs them."""
     directory = Path(launch.directory) / f"worker-{launch.worker}"
@@ -107,7 +108,7 @@ def build(
     recover_state(directory)
     wal = Wal(directory / "wal", worker=launch.worker, incarnation=launch.incarnation, step=step)
     shards = {number: _shard(number, launch, wal, directory, step) for number in shard_numbers(launch)}
-    return Worker(launch, context=context, wal=wal, shards=shards, step=step, log=log, lifeline=lifeline)
+    return Worker(launch, context=context, wal=wal, shards=shards, step=step, lifeline=lifeline)
 
 
 def shard_numbers(launch: WorkerLaunch) -> list[int]:

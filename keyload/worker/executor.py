@@ -9,7 +9,6 @@ operation is allowed, the stored outcome, then the command itself.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +20,9 @@ from keyload.contract.errors import UNSTORED, ErrorCode, KeyLoadError
 from keyload.contract.mutations import MUTATIONS as MUTATION_RULES
 from keyload.contract.operations import OPERATIONS
 from keyload.contract.shared import DurabilityProfile
+from keyload.link import log
 from keyload.link.launch import Bootstrap
+from keyload.link.log import Category
 from keyload.link.messages import Command
 from keyload.models import COMMANDS, MUTATIONS
 from keyload.models.catalog import FreshCatalog
@@ -53,8 +54,6 @@ CLOCK_TOLERANCE = 2_500_000
 """How far, in ticks, the clock may lie behind the last logged instant: 250 ms (SCH-2)."""
 
 BOOTSTRAP = "internal.bootstrap"
-
-_log = logging.getLogger("keyload.worker")
 
 _UNAUTHENTICATED = answers.refused(ErrorCode.UNAUTHENTICATED, "There is no valid current identity.")
 _UNKNOWN = answers.refused(
@@ -160,7 +159,7 @@ class _Run:
         except KeyLoadError as error:
             return answers.refusal(error)
         except Exception as error:
-            _log.error("command failed: %s", type(error).__name__)
+            log.failure(Category.COMMAND_FAILED, error)
             return _UNKNOWN
 
     def finish(self) -> Batch:

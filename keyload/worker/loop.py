@@ -14,14 +14,16 @@ from pathlib import Path
 import zmq
 
 from keyload.consensus import MalformedMessage, Message, Ready, decode_messages, encode_messages
+from keyload.link import log
 from keyload.link.catalog import Catalog
 from keyload.link.framing import FLUSH_BYTES, FrameError, pack, unpack_from_front
 from keyload.link.launch import WorkerLaunch
-from keyload.link.log import Log
+from keyload.link.log import Category
 from keyload.link.messages import (
     Barrier,
     CatalogDelta,
     Command,
+    Fault,
     Forward,
     ForwardReply,
     PeerToPeer,
@@ -62,20 +64,18 @@ class Worker:
         wal: Wal,
         shards: Mapping[int, Shard],
         step: Step,
-        log: Log,
         lifeline: int,
     ) -> None:
         self._launch = launch
         self._wal = wal
         self._shards = shards
         self._step = step
-        self._log = log
         self._lifeline = lifeline
         self._tick_seconds = launch.tick_ms / 1000
         self._next_tick = time.monotonic() + self._tick_seconds
         self._to_front: list[WorkerToFront] = []
         self._front = _front_socket(context, launch.endpoint)
-        self._links = _peer_links(context, launch, log)
+        self._links = _peer_links(context, launch)
         self.catalog = Catalog()
         self.gate = CommandGate(launch.commands)
         self._feed = CatalogFeed(self.catalog, self._to_front.append) if 0 in shards else None
@@ -103,7 +103,19 @@ class Worker:
     # -- life
 
     def run(self) -> None:
-        """Work until the lifeline ends, then hand leaderships on, answer what waits, and return."""
+        """Work until the lifeline ends, then hand leaderships on, answer what waits, and return.
+
+        A failure of the log, the state or the program itself is told to the front, and raised.
+        """
+        try:
+            self._work()
+        except Exception:
+            self._front.send(pack([Fault("worker-stopped")]), zmq.NOBLOCK)
+            self._front.close(linger=200)
+            raise
+        self._say_goodbye()
+
+    def _work(self) -> None:
         if self._feed is not None:
             self._feed.load(self._shards[0])
         poller = zmq.Poller()
@@ -120,7 +132,6 @@ class Worker:
             self._turn()
             if closing_at is not None and self._leadership.idle():
                 break
-        self._say_goodbye()
 
     def close(self) -> None:
         """Make all state durable, close every file, and note that the stop was an ordered one."""
@@ -175,7 +186,7 @@ class Worker:
             try:
                 messages = unpack_from_front(frame)
             except FrameError:
-                self._log.write("front_frame_malformed")
+                log.event(Category.LINK_FRAME_INVALID)
                 continue
             for message in messages:
                 self._from_front(message, now)
@@ -194,7 +205,7 @@ class Worker:
             case Reply() | Refusal():
                 self._commands.evidence_from_front(message)
             case _:
-                self._log.write("front_message_unknown")
+                log.event(Category.LINK_MESSAGE_UNEXPECTED)
 
     def _receive_peers(self, links: PeerLinks, now: float) -> None:
         for number, message in links.receive():
@@ -209,18 +220,18 @@ class Worker:
     def _step_raft(self, number: int, shard_number: int, payload: bytes) -> None:
         shard = self._shards.get(shard_number)
         if shard is None:
-            self._log.write("peer_shard_unknown")
+            log.event(Category.PEER_SHARD_UNKNOWN)
             return
         try:
             messages = decode_messages(payload)
         except MalformedMessage:
-            self._log.write("peer_message_malformed")
+            log.event(Category.PEER_MESSAGE_MALFORMED)
             return
         for message in messages:
             if message.sender == number:
                 shard.raft.step(message)
             else:
-                self._log.write("peer_source_differs")
+                log.event(Category.PEER_SOURCE_DIFFERS)
 
     def _tick(self, now: float) -> None:
         while self._next_tick <= now:
@@ -309,7 +320,7 @@ class Worker:
             try:
                 self._front.send(frame, zmq.NOBLOCK)
             except zmq.Again:
-                self._log.write("front_queue_full")
+                log.event(Category.LINK_QUEUE_FULL)
         replied = any(isinstance(message, Reply) for message in self._to_front)
         self._to_front.clear()
         if replied:
@@ -339,7 +350,7 @@ def _front_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq
     return socket
 
 
-def _peer_links(context: zmq.Context[zmq.Socket[bytes]], launch: WorkerLaunch, log: Log) -> PeerLinks | None:
+def _peer_links(context: zmq.Context[zmq.Socket[bytes]], launch: WorkerLaunch) -> PeerLinks | None:
     if not launch.peers:
         return None
     return PeerLinks(
@@ -349,5 +360,5 @@ def _peer_links(context: zmq.Context[zmq.Socket[bytes]], launch: WorkerLaunch, l
         peers=launch.peers,
         secret_key=launch.secret_key,
         guard=launch.guard,
-        report=log.write,
+        report=log.event,
     )

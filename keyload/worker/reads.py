@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,8 @@ import msgspec
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.limits import whole
 from keyload.contract.operations import OPERATIONS
+from keyload.link import log
+from keyload.link.log import Category
 from keyload.link.messages import Read
 from keyload.models import READS
 from keyload.models.budget import Budget
@@ -23,8 +24,6 @@ from keyload.worker import answers
 from keyload.worker.batch import Answer
 
 MAX_RESULT_BYTES = whole("read.maxResultBytes")
-
-_log = logging.getLogger("keyload.worker")
 
 
 class ReadAnswerer:
@@ -55,7 +54,7 @@ class ReadAnswerer:
         except KeyLoadError as error:
             return answers.refusal(error)
         except Exception as error:
-            _log.error("read failed: %s", type(error).__name__)
+            log.failure(Category.READ_FAILED, error)
             return answers.refused(ErrorCode.OWNERSHIP_LOST, "The read met an internal failure.")
 
     def _answer(

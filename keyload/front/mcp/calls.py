@@ -6,7 +6,6 @@ from the request being answered, whose target the edge has admitted (MCP-4, MCP-
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, cast
@@ -19,12 +18,11 @@ from keyload.front.mcp import tools
 from keyload.front.mcp.preflight import INVOKE
 from keyload.front.mcp.replies import Answer, Placeholder, failure, success
 from keyload.gateway import GatewayOptions, ToolFunction, ToolNotFound, create_gateway
+from keyload.link import log
 
 MAX_OPERATIONS = 256
 MAX_METADATA_BYTES = 4 * 1024 * 1024
 MAX_QUERY_CHARS = 2048
-
-_log = logging.getLogger("keyload.front.mcp")
 
 
 class Exchange:
@@ -79,8 +77,8 @@ class ToolCalls:
                     return await self._run(exchange)
         except KeyLoadError as error:
             return failure(error.problem)
-        except Exception:
-            _log.error("method=tools/call stage=answer error=unexpected")
+        except Exception as error:
+            log.failure(log.Category.TOOL_FAILED, error)
             return failure(_unexpected(exchange.context.frame.operation).problem)
         finally:
             _current.reset(token)
@@ -114,7 +112,7 @@ class ToolCalls:
             return invocation.output
         if isinstance(invocation.error, KeyLoadError):
             raise invocation.error
-        _log.error("method=tools/call stage=invoke error=unexpected")
+        log.event(log.Category.TOOL_FAILED)
         raise _unexpected(exchange.context.frame.operation)
 
     def _adapter(self, operation: Operation) -> ToolFunction:

@@ -47,9 +47,10 @@ class ReadsWithoutQuorum(Raft):
     """A leader that trusts its memory."""
 
     def _begin_round(self) -> None:
-        for origin, context, index in self._rounds.confirm(self._rounds.begin(self.log.commit)):
-            if origin == self.id:
-                self._reads.append((context, index))
+        super()._begin_round()
+        for progress in self._progress.values():
+            progress.round = self._rounds.number
+        self._finish_rounds()
 
 
 class ReadsBeforeItsOwnTerm(Raft):

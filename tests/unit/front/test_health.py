@@ -8,8 +8,8 @@ import contextlib
 import msgspec
 import pytest
 
-from keyload.front import log
 from keyload.front.health import Readiness
+from keyload.link import log
 from keyload.link.messages import Barrier, Ready
 
 from .hubs import catalog, hub_of, run, until

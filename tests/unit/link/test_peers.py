@@ -9,6 +9,7 @@ import pytest
 import zmq
 
 from keyload.link.launch import PeerAddress
+from keyload.link.log import Category
 from keyload.link.messages import Command, Forward, ForwardReply, PeerToPeer, Raft
 from keyload.link.peers import PeerLinks
 from tests.unit.worker.support import free_port
@@ -94,9 +95,11 @@ def test_an_unknown_key_is_refused_at_the_handshake(nodes: Callable[..., Node]) 
     public, secret = (key.decode() for key in zmq.curve_keypair())
     mine = [PeerAddress(1, "node1", "127.0.0.1", free_port(), public), peers[1]]
     stranger = nodes(1, mine, secret)
-    heard = exchange(stranger, two, Raft(0, b"let me in"), until=lambda _: "peer_key_unknown" in two.reports)
+    heard = exchange(
+        stranger, two, Raft(0, b"let me in"), until=lambda _: Category.PEER_KEY_UNKNOWN in two.reports
+    )
     assert heard == []
-    assert set(two.reports) == {"peer_key_unknown"}
+    assert set(two.reports) == {Category.PEER_KEY_UNKNOWN}
 
 
 @pytest.mark.covers("CLU-21")
@@ -105,7 +108,7 @@ def test_another_guard_is_refused_and_reported(nodes: Callable[..., Node]) -> No
     one, two = nodes(1, peers, secrets[0], guard=b"another cluster"), nodes(2, peers, secrets[1])
     heard = exchange(one, two, Raft(0, b"hello"), until=lambda _: bool(two.reports))
     assert heard == []
-    assert set(two.reports) == {"peer_guard_differs"}
+    assert set(two.reports) == {Category.PEER_GUARD_DIFFERS}
 
 
 @pytest.mark.covers("CLU-22")

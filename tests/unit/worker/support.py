@@ -23,7 +23,6 @@ from keyload.contract.operations import OPERATIONS
 from keyload.link import framing
 from keyload.link.catalog import Catalog
 from keyload.link.launch import Bootstrap, PeerAddress, WorkerLaunch
-from keyload.link.log import Log
 from keyload.link.messages import (
     Barrier,
     CatalogDelta,
@@ -82,7 +81,6 @@ class WorkerUnderTest:
             self.launch,
             context=self.context,
             step=lambda name: None,
-            log=Log("worker-under-test"),
             lifeline=self._read_end,
         )
         self._thread = threading.Thread(target=self.worker.run)
