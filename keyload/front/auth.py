@@ -74,8 +74,9 @@ class Authenticator:
 class Claim:
     """A credential on its way to being confirmed.
 
-    `caller` is what the present catalog makes of it. A read may be made for it meanwhile, but its answer may leave
-    only when `stands` says, after `confirmed`, that the catalog did not change in between (SEC-41).
+    `caller` is what the present catalog makes of it. A read may be made for it meanwhile, but its answer
+    may leave only when `stands` says, after `confirmed`, that the catalog did not change in between
+    (SEC-41).
     """
 
     __slots__ = ("_authenticator", "_barrier", "_changes", "_digest", "_key_id", "caller")

@@ -14,17 +14,11 @@ from keyload.contract.operations import OPERATIONS
 from keyload.link.messages import Command, Read
 
 from .hubs import READER, VERSION, run
-from .nodes import PARTITION, ask, bearer, connect, get_document, node_of
+from .nodes import ID, PARTITION, ask, bearer, commit, connect, get_document, node_of
 from .peers import refusal
 
-ID = "0b1d3f5a-7c9e-4b2d-8f60-112233445566"
 OTHER = "1b1d3f5a-7c9e-4b2d-8f60-112233445566"
 HEADER = "x-keyload-command-id"
-
-
-def commit(command_id: str = ID) -> dict[str, Any]:
-    mutation = {"kind": "putDocument", "collection": "c", "id": "1", "json": "{}"}
-    return {"commandId": command_id, "partition": PARTITION, "mutations": [mutation]}
 
 
 @pytest.mark.covers("HTTP-1", "HTTP-5", "HTTP-18", "CON-33", "CON-35")
