@@ -32,6 +32,7 @@ from keyload.contract.shared import CommitReceipt, EntityRef, PartitionRef
 
 
 def documents_get(reference: EntityRef) -> Call[DocumentResult | None]:
+    """Read one document."""
     request = GetDocumentRequest(reference=reference)
     return read(DOCUMENTS_GET, request, DocumentResult | None)
 
@@ -39,6 +40,7 @@ def documents_get(reference: EntityRef) -> Call[DocumentResult | None]:
 def documents_commit(
     partition: PartitionRef, mutations: Sequence[Mutation], ownership_epoch: int, command_id: str | None
 ) -> Call[CommitReceipt]:
+    """Commit mutations to one partition."""
     request = CommandRequest(
         command_id=identity(command_id),
         partition=partition,
@@ -55,6 +57,7 @@ def resources_configure(
     expected_schema_version: int | None,
     command_id: str | None,
 ) -> Call[ResourceDefinition]:
+    """Create or change a resource."""
     request = ConfigureResourceRequest(
         tenant_id=tenant_id,
         database_id=database_id,
@@ -65,31 +68,37 @@ def resources_configure(
 
 
 def principals_configure(principal: PrincipalRecord, command_id: str | None) -> Call[PrincipalRecord]:
+    """Create or replace a principal."""
     request = ConfigurePrincipalRequest(principal=principal)
     return write(PRINCIPALS_CONFIGURE, request, identity(command_id), PrincipalRecord)
 
 
 def credentials_configure(api_key: ApiKeyRecord, command_id: str | None) -> Call[bool]:
+    """Store, replace or revoke an API key."""
     request = ConfigureApiKeyRequest(api_key=api_key)
     return write(CREDENTIALS_CONFIGURE, request, identity(command_id), bool)
 
 
 def admin_dispatch(paused: bool, command_id: str | None) -> Call[bool]:
+    """Pause or resume delivery."""
     query = f"?{ADMIN_DISPATCH.http_query}={'true' if paused else 'false'}"
     return write(ADMIN_DISPATCH, paused, identity(command_id), bool, query)
 
 
 def admin_status() -> Call[NodeStatus]:
+    """Read the state of a node."""
     return read(ADMIN_STATUS, None, NodeStatus)
 
 
 def admin_admission() -> Call[NodeAdmissionStatus]:
+    """Read the admission counters of a node."""
     return read(ADMIN_ADMISSION, None, NodeAdmissionStatus)
 
 
 def admin_resources_list(
     tenant_id: str, database_id: str, after_name: str | None, limit: int
 ) -> Call[AdminResourcesPage]:
+    """Read a page of the resources of a database."""
     request = AdminResourcesRequest(
         tenant_id=tenant_id, database_id=database_id, after_name=after_name, limit=limit
     )

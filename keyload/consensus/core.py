@@ -10,6 +10,7 @@ from keyload.consensus.errors import ConsensusError
 from keyload.consensus.log import LogStorage, RaftLog
 from keyload.consensus.messages import HardState, Message, MessageKind
 from keyload.consensus.progress import Progress
+from keyload.consensus.quorum import majority
 from keyload.consensus.reads import ForwardedReads, ReadRounds
 
 
@@ -56,6 +57,7 @@ class Core:
         self._transferee: int | None = None
         self._transfer_ticks = 0
         self._rounds = ReadRounds()
+        self._pair_is_majority = majority(len(config.voters)) <= 2
         self._forwards = ForwardedReads(config.rng)
         self._messages: list[Message] = []
         self._after_sync: list[Message] = []

@@ -201,22 +201,26 @@ class Replication(Core):
         for origin, context, index in self._rounds.confirm(reached):
             if origin == self.id:
                 self._reads.append((context, index))
-                continue
-            progress = self._progress[origin]
-            progress.read_index = max(progress.read_index, index)
-            commit = min(progress.match, self.log.commit)
-            progress.commit_sent = max(progress.commit_sent, commit)
-            self._messages.append(
-                Message(
-                    MessageKind.READ_INDEX_REPLY,
-                    self.id,
-                    origin,
-                    self.term,
-                    index=index,
-                    commit=commit,
-                    context=context,
-                )
+            else:
+                self._answer_reads(origin, context, index)
+
+    def _answer_reads(self, origin: int, context: int, index: int) -> None:
+        """Tells a follower that its reads up to group `context` may be served at `index`."""
+        progress = self._progress[origin]
+        progress.read_index = max(progress.read_index, index)
+        commit = min(progress.match, self.log.commit)
+        progress.commit_sent = max(progress.commit_sent, commit)
+        self._messages.append(
+            Message(
+                MessageKind.READ_INDEX_REPLY,
+                self.id,
+                origin,
+                self.term,
+                index=index,
+                commit=commit,
+                context=context,
             )
+        )
 
     def _forward_reads(self, number: int) -> None:
         """Asks the leader for a barrier; its answer is good for this group and all before it."""
@@ -226,7 +230,16 @@ class Replication(Core):
             )
 
     def _on_read_index(self, message: Message) -> None:
-        if self.role is LEADER and self._rounds.count < self.config.max_reads:
+        """A follower that asks in this term thereby confirms it: when asked, it had followed no later leader.
+
+        Where it and the leader are a majority, as among three, its reads need no round: whatever was
+        committed before they began, one of the two would have had a part in.
+        """
+        if self.role is not LEADER or self._rounds.count >= self.config.max_reads:
+            return
+        if self._pair_is_majority and self.log.commit >= self._term_start:
+            self._answer_reads(message.sender, message.context, self.log.commit)
+        else:
             self._rounds.add(message.sender, message.context)
 
     def _on_read_index_reply(self, message: Message) -> None:

@@ -25,10 +25,12 @@ from keyload.front.execution import Execution
 from keyload.front.health import Readiness
 from keyload.front.mcp import McpHost
 from keyload.front.routes import Router
-from keyload.front.server import Server
+from keyload.front.server import Server, listen
 from keyload.front.workers import WorkerHub
 from keyload.link import log
 from keyload.link.launch import CommandLimits
+
+__all__ = ["Front", "FrontSettings", "build", "listen", "serve"]
 
 
 class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ Every failure is the same `Unauthenticated`, so that nobody learns which key ids
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import time
@@ -36,24 +37,80 @@ class Authenticator:
         self._hub = hub
         self._clock = clock
 
+    def claim(self, headers: Headers) -> Claim:
+        """What a request that has just arrived says of itself; the barrier that settles it begins now. Raises
+        Unauthenticated for headers that name no key at all.
+        """
+        key_id, digest = _credential(headers)
+        return Claim(self, key_id, digest, self._hub.confirm())
+
     async def verify(self, headers: Headers) -> Caller:
         """The caller of a request that has just arrived. Raises Unauthenticated, or OwnershipLost when the
         catalog cannot be confirmed.
         """
-        key_id, digest = _credential(headers)
-        await self._hub.confirm()
+        return await self.claim(headers).confirmed()
+
+    @property
+    def catalog_changes(self) -> int:
+        """How often the node's catalog has changed."""
+        return self._hub.catalog.changes
+
+    def present(self, key_id: str, digest: str) -> Caller | None:
+        """The caller as the present catalog has it, None when it has no valid one."""
         catalog = self._hub.catalog
         key = catalog.key(key_id)
         matches = hmac.compare_digest(digest, key.verifier if key is not None else _NO_VERIFIER)
         if key is None or not matches or key.revoked or self._expired(key.expires_at):
-            raise unauthenticated()
+            return None
         principal = catalog.principal(key.principal_id)
         if principal is None or principal.revoked or self._expired(principal.expires_at):
-            raise unauthenticated()
+            return None
         return Caller(principal, key_id, catalog.version)
 
     def _expired(self, instant: str | None) -> bool:
         return instant is not None and parse_instant(instant) <= self._clock()
+
+
+class Claim:
+    """A credential on its way to being confirmed.
+
+    `caller` is what the present catalog makes of it. A read may be made for it meanwhile, but its answer
+    may leave only when `stands` says, after `confirmed`, that the catalog did not change in between
+    (SEC-41).
+    """
+
+    __slots__ = ("_authenticator", "_barrier", "_changes", "_digest", "_key_id", "caller")
+
+    def __init__(
+        self, authenticator: Authenticator, key_id: str, digest: str, barrier: asyncio.Future[int]
+    ) -> None:
+        self._authenticator = authenticator
+        self._key_id = key_id
+        self._digest = digest
+        self._barrier = barrier
+        barrier.add_done_callback(_noted)
+        self._changes = authenticator.catalog_changes
+        self.caller = authenticator.present(key_id, digest)
+
+    async def confirmed(self) -> Caller:
+        """The caller by the catalog that the barrier confirmed. Raises Unauthenticated, or OwnershipLost when
+        the barrier was not reached.
+        """
+        await self._barrier
+        caller = self._authenticator.present(self._key_id, self._digest)
+        if caller is None:
+            raise unauthenticated()
+        return caller
+
+    def stands(self) -> bool:
+        """Whether the catalog is the one `caller` was taken from."""
+        return self._changes == self._authenticator.catalog_changes
+
+
+def _noted(barrier: asyncio.Future[int]) -> None:
+    """A barrier that failed after its request had ended otherwise needs no mention."""
+    if not barrier.cancelled():
+        barrier.exception()
 
 
 def unauthenticated() -> KeyLoadError:

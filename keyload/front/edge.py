@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from keyload.contract.errors import KeyLoadError
+from keyload.contract.operation import Operation
 from keyload.contract.operations import OPERATIONS
 from keyload.front import responses, routes
 from keyload.front.admission import HttpGate, Ingress, Lease
-from keyload.front.auth import Authenticator
+from keyload.front.auth import Authenticator, Claim
 from keyload.front.barrier import lost
-from keyload.front.calls import RequestContext
+from keyload.front.calls import Caller, RequestContext
 from keyload.front.exchange import Disconnected, Exchange, Receive, Scope, Send, Timeouts
 from keyload.front.mcp import early_error, inspect
 from keyload.front.responses import Response
@@ -72,13 +73,14 @@ class Edge:
                 operation = routes.find(path)
                 admission_class = routes.admission_class(path, operation)
                 lease = self._gate.reserve(admission_class, exchange.declared_length())
-                scope = exchange.scope
-                caller = await self._authenticator.verify(scope["headers"])
-                self._gate.verify(lease, caller.principal)
-                body = await exchange.read(self._gate.body_cap(admission_class))
-                response = await self._router.serve(
-                    operation, scope["method"], scope["query_string"], scope["headers"], caller, body
-                )
+                claim = self._authenticator.claim(exchange.scope["headers"])
+                if operation is not None and operation.read_only and claim.caller is not None:
+                    response = await self._serve_read(operation, exchange, lease, claim, claim.caller)
+                else:
+                    caller = await claim.confirmed()
+                    self._gate.verify(lease, caller.principal)
+                    body = await exchange.read(self._gate.body_cap(admission_class))
+                    response = await self._answer(operation, exchange, caller, body)
             except KeyLoadError as error:
                 response = responses.failure(error)
             except Disconnected:
@@ -91,6 +93,37 @@ class Edge:
             if lease is not None:
                 self._gate.release(lease)
         await exchange.finish()
+
+    async def _serve_read(
+        self, operation: Operation, exchange: Exchange, lease: Lease, claim: Claim, caller: Caller
+    ) -> Response:
+        """Make a read while its caller is being confirmed: both barriers travel together.
+
+        Nothing of it leaves before the confirmation; when the catalog changed meanwhile it is made again.
+        """
+        self._gate.verify(lease, caller.principal)
+        body = await exchange.read(self._gate.body_cap(operation.admission_class))
+        failure: KeyLoadError | None = None
+        response: Response | None = None
+        try:
+            response = await self._answer(operation, exchange, caller, body)
+        except KeyLoadError as error:
+            failure = error
+        confirmed = await claim.confirmed()
+        if not claim.stands():
+            return await self._answer(operation, exchange, confirmed, body)
+        if response is None:
+            assert failure is not None
+            raise failure
+        return response
+
+    async def _answer(
+        self, operation: Operation | None, exchange: Exchange, caller: Caller, body: bytes
+    ) -> Response:
+        scope = exchange.scope
+        return await self._router.serve(
+            operation, scope["method"], scope["query_string"], scope["headers"], caller, body
+        )
 
     async def _serve_mcp(self, exchange: Exchange) -> None:
         hold = _McpHold(self._gate)

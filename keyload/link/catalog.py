@@ -34,12 +34,16 @@ class Catalog:
 
     def __init__(self) -> None:
         self.version = 0
+        self.changes = 0
+        """How often rows changed; while it stands still, two versions have equal content."""
         self._rows: dict[str, dict[tuple[str, ...], Any]] = {table: {} for table in TABLES}
 
     def apply(self, delta: CatalogDelta) -> None:
         """Take over a delta; older ones than the present version change nothing."""
         if delta.version < self.version and not delta.whole:
             return
+        if delta.whole or delta.rows:
+            self.changes += 1
         if delta.whole:
             self._rows = {table: {} for table in TABLES}
         for table, key, row in delta.rows:

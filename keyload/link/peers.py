@@ -38,8 +38,9 @@ Report = Callable[[Category], None]
 class PeerLinks:
     """The sockets of one worker towards its peers.
 
-    `me` is this node's number, `peers` every voter. `report` is called with a closed category when a frame or
-    a connection is refused. `sockets` are to be polled for input; `receive` drains all of them.
+    `me` is this node's number, `peers` every voter. `report` is called with a closed category when a frame
+    or a connection is refused. Poll `gate` and `inbox` for input; then `answer_handshakes` and `receive`
+    drain them.
     """
 
     def __init__(
@@ -57,15 +58,14 @@ class PeerLinks:
         self._report = report
         self._numbers = {z85.decode(peer.public_key.encode()): peer.number for peer in peers}
         own = next(peer for peer in peers if peer.number == me)
-        self._gate = context.socket(zmq.REP)
-        self._gate.bind(_ZAP_ENDPOINT)
-        self._inbox = _inbox(context, own, worker, secret_key)
+        self.gate = context.socket(zmq.REP)
+        self.gate.bind(_ZAP_ENDPOINT)
+        self.inbox = _inbox(context, own, worker, secret_key)
         self._outboxes = {
             peer.number: _Outbox(_outgoing(context, own, peer, worker, secret_key))
             for peer in peers
             if peer.number != me
         }
-        self.sockets: tuple[zmq.Socket[bytes], ...] = (self._gate, self._inbox)
 
     def send(self, number: int, message: PeerToPeer) -> None:
         """Queue one message for the next `flush`; consensus messages leave before all others."""
@@ -95,11 +95,10 @@ class PeerLinks:
         outbox.clear()
 
     def receive(self) -> Iterator[tuple[int, PeerToPeer]]:
-        """Answer waiting handshakes and yield (sender's number, message) of all that has arrived."""
-        self._answer_handshakes()
+        """Yield (sender's number, message) of all that has arrived."""
         while True:
             try:
-                frame = self._inbox.recv(zmq.NOBLOCK, copy=False)
+                frame = self.inbox.recv(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
             number = int(frame.get("User-Id") or 0)
@@ -116,11 +115,13 @@ class PeerLinks:
                 for message in content.messages:
                     yield number, message
 
-    def _answer_handshakes(self) -> None:
-        """The gate of ZeroMQ's authentication protocol: only keys of voters pass."""
+    def answer_handshakes(self) -> None:
+        """Decide on the connections that wait at the gate (ZeroMQ's authentication protocol): only keys of
+        voters pass.
+        """
         while True:
             try:
-                request = self._gate.recv_multipart(zmq.NOBLOCK)
+                request = self.gate.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
             number = None
@@ -132,11 +133,11 @@ class PeerLinks:
             else:
                 answer = (b"200", b"", str(number).encode(), b"")
             sequence = request[1] if len(request) > 1 else b""
-            self._gate.send_multipart((_ZAP_VERSION, sequence, *answer))
+            self.gate.send_multipart((_ZAP_VERSION, sequence, *answer))
 
     def close(self) -> None:
         """Close all sockets; frames that still wait are lost, as on a cut."""
-        for socket in (*self.sockets, *(outbox.socket for outbox in self._outboxes.values())):
+        for socket in (self.gate, self.inbox, *(outbox.socket for outbox in self._outboxes.values())):
             socket.close(linger=0)
 
 

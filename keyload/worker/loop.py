@@ -8,7 +8,7 @@ command.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import zmq
@@ -76,6 +76,10 @@ class Worker:
         self._to_front: list[WorkerToFront] = []
         self._front = _front_socket(context, launch.endpoint)
         self._links = _peer_links(context, launch)
+        self._inputs: dict[zmq.Socket[bytes], Callable[[float], None]] = {self._front: self._receive_front}
+        if self._links is not None:
+            self._inputs[self._links.gate] = self._answer_handshakes
+            self._inputs[self._links.inbox] = self._receive_peers
         self.catalog = Catalog()
         self.gate = CommandGate(launch.commands)
         self._feed = CatalogFeed(self.catalog, self._to_front.append) if 0 in shards else None
@@ -119,7 +123,7 @@ class Worker:
         if self._feed is not None:
             self._feed.load(self._shards[0])
         poller = zmq.Poller()
-        for socket in (self._front, *(self._links.sockets if self._links else ())):
+        for socket in self._inputs:
             poller.register(socket, zmq.POLLIN)
         poller.register(self._lifeline, zmq.POLLIN)
         closing_at: float | None = None
@@ -129,7 +133,7 @@ class Worker:
                 poller.unregister(self._lifeline)
                 closing_at = time.monotonic() + CLOSING_SECONDS
                 self._leadership.resign()
-            self._turn()
+            self._turn(events)
             if closing_at is not None and self._leadership.idle():
                 break
 
@@ -158,11 +162,11 @@ class Worker:
 
     # -- one turn
 
-    def _turn(self) -> None:
+    def _turn(self, events: Mapping[object, int]) -> None:
         now = time.monotonic()
-        self._receive_front(now)
-        if self._links is not None:
-            self._receive_peers(self._links, now)
+        for socket, receive in self._inputs.items():
+            if socket in events:
+                receive(now)
         if now >= self._next_tick:
             self._tick(now)
         ticks = time.time_ns() // 100
@@ -207,8 +211,13 @@ class Worker:
             case _:
                 log.event(Category.LINK_MESSAGE_UNEXPECTED)
 
-    def _receive_peers(self, links: PeerLinks, now: float) -> None:
-        for number, message in links.receive():
+    def _answer_handshakes(self, now: float) -> None:
+        assert self._links is not None
+        self._links.answer_handshakes()
+
+    def _receive_peers(self, now: float) -> None:
+        assert self._links is not None
+        for number, message in self._links.receive():
             match message:
                 case Raft(shard=shard, payload=payload):
                     self._step_raft(number, shard, payload)

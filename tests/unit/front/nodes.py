@@ -18,6 +18,7 @@ from .hubs import ROOT, catalog, hub_of, until
 from .peers import WorkerPeer
 
 NOW = 1_800_000_000 * 10_000_000
+ID = "0b1d3f5a-7c9e-4b2d-8f60-112233445566"
 PARTITION = {"tenantId": "t", "databaseId": "d", "transactionDomainId": "x", "partitionKey": "p"}
 
 
@@ -143,6 +144,11 @@ async def ask(
     async with connect(node) as connection:
         await connection.send(method, target, [*credentials, *(headers or [])], content)
         return await connection.response()
+
+
+def commit(command_id: str = ID) -> dict[str, Any]:
+    mutation = {"kind": "putDocument", "collection": "c", "id": "1", "json": "{}"}
+    return {"commandId": command_id, "partition": PARTITION, "mutations": [mutation]}
 
 
 def get_document(document_id: str = "1") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from keyload.codec.instants import instant_text
 from keyload.link.messages import Barrier, CatalogDelta, Command, Confirmed, Read
 
 from .hubs import READER, ROOT, VERSION, catalog, key, principal, run, until
-from .nodes import NOW, RawResponse, ask, connect, get_document, node_of
+from .nodes import NOW, RawResponse, ask, commit, connect, get_document, node_of
 from .peers import WorkerPeer
 
 LONGEST = "long." + "x" * 507  # 512 bytes
@@ -55,6 +55,10 @@ WRONG: dict[str, list[str]] = {
     "revoked principal": ["Bearer gone.secret"],
     "expired principal": ["Bearer old.secret"],
 }
+
+
+def reads(peers: list[WorkerPeer]) -> list[Read]:
+    return [message for peer in peers for message in peer.received if isinstance(message, Read)]
 
 
 def without_date(response: RawResponse) -> tuple[int, dict[str, str], bytes]:
@@ -106,8 +110,12 @@ def test_right_credentials_are_taken() -> None:
                     node, "POST", "/v1/documents/get", get_document(), headers=headers, key_text=None
                 )
                 assert response.status == 200, value
-            reads = [message for peer in node.peers for message in peer.received if isinstance(message, Read)]
-            assert [read.principal for read in reads] == ["reader", "reader", "root", *["reader"] * 3]
+            assert [read.principal for read in reads(node.peers)] == [
+                "reader",
+                "reader",
+                "root",
+                *["reader"] * 3,
+            ]
 
     run(main())
 
@@ -132,14 +140,38 @@ def test_a_revocation_counts_for_every_request_that_arrives_after_it() -> None:
     run(main())
 
 
+@pytest.mark.covers("SEC-41")
+def test_a_read_is_made_again_when_the_catalog_changes_while_its_caller_is_confirmed() -> None:
+    async def main() -> None:
+        async with node_of() as node:
+            peer = node.peers[0]
+            peer.behaviour = lambda message: () if isinstance(message, Barrier) else peer.answer(message)
+            await until(lambda: peer.version == VERSION)
+            before = len(barriers(peer))
+            waiting = asyncio.create_task(
+                ask(node, "POST", "/v1/documents/get", get_document(), key_text=READER)
+            )
+            await until(lambda: len(barriers(peer)) > before and len(reads(node.peers)) == 1)
+            peer.version, peer.behaviour = VERSION + 1, peer.answer
+            begun = barriers(peer)[before:]
+            changed = CatalogDelta(VERSION + 1, False, [principal("reader", policy_epoch=2)])
+            peer.say(changed, *(Confirmed(barrier.call, VERSION + 1) for barrier in begun))
+            assert (await waiting).status == 200
+            assert [read.catalog_version for read in reads(node.peers)] == [VERSION, VERSION + 1]
+
+    run(main())
+
+
 @pytest.mark.covers("SEC-3", "CLU-25")
 def test_without_a_confirmed_catalog_nobody_is_served() -> None:
     async def main() -> None:
         async with node_of(call_ms=100) as node:
-            node.peers[0].behaviour = lambda message: ()
-            response = await ask(node, "POST", "/v1/documents/get", get_document())
-            assert (response.status, response.json["errorCode"]) == (503, "OwnershipLost")
-            assert not any(isinstance(m, Read) for m in node.peers[0].received + node.peers[1].received)
+            peer = node.peers[0]
+            peer.behaviour = lambda message: () if isinstance(message, Barrier) else peer.answer(message)
+            for target, body in (("/v1/documents/get", get_document()), ("/v1/commands", commit())):
+                response = await ask(node, "POST", target, body)
+                assert (response.status, response.json["errorCode"]) == (503, "OwnershipLost")
+            assert not any(isinstance(m, Command) for m in node.peers[0].received + node.peers[1].received)
             await node.idle()
 
     run(main())

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from keyload.contract.operations import OPERATIONS
 from keyload.front.mcp import McpHost
 from keyload.front.mcp.guide import URI
+from keyload.link import log
 from tests.unit.front_mcp.support import (
     HANDSHAKE,
     Driver,
@@ -299,7 +300,12 @@ def test_an_empty_catalog_is_never_served() -> None:
 
 
 @pytest.mark.covers("MCP-43")
-def test_the_sdk_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_sdk_logs_nothing(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "PAUSE_SECONDS", 0.0)
+
+
     async def status(who: Any, command_id: Any, request: Any) -> bytes:
         raise ValueError("the secret of a document")
 
@@ -311,7 +317,9 @@ def test_the_sdk_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
         with_driver(test, Functions({"keyload_admin_status": status}))
     assert "secret" not in caplog.text
     assert not [record for record in caplog.records if record.name.startswith("mcp")]
-    assert "stage=invoke" in caplog.text
+    lines = capsys.readouterr().err
+    assert "secret" not in lines
+    assert "tool-failed" in lines
 
 
 @pytest.mark.covers("MCP-2", "MCP-21")

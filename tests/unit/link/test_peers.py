@@ -67,15 +67,16 @@ def exchange(
     """Send again and again, as consensus does, until the receiver has it or 5 s have passed."""
     heard: list[tuple[int, PeerToPeer]] = []
     poller = zmq.Poller()
-    for item in (*sender.links.sockets, *receiver.links.sockets):
+    for item in (sender.links.gate, sender.links.inbox, receiver.links.gate, receiver.links.inbox):
         poller.register(item, zmq.POLLIN)
     deadline = time.monotonic() + 5
     while not until(heard) and time.monotonic() < deadline:
         sender.links.send(2, message)
         sender.links.flush()
         poller.poll(20)
+        receiver.links.answer_handshakes()
+        sender.links.answer_handshakes()
         heard.extend(receiver.links.receive())
-        list(sender.links.receive())
     return heard
 
 
