@@ -45,7 +45,6 @@ def messages(draw: st.DrawFn) -> Message:
     )
 
 
-@pytest.mark.covers("CLU-20")
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(st.lists(messages(), max_size=5))
 def test_messages_come_back_as_they_left(sent: list[Message]) -> None:

@@ -389,7 +389,7 @@ def test_a_commit_alone_asks_for_no_write() -> None:
     assert replica.turn().hard_state == HardState(term, 1, 1)
 
 
-@pytest.mark.covers("CLU-8")
+@pytest.mark.covers("CLU-7")
 def test_only_the_leader_can_hand_over() -> None:
     """Thesis, 3.10: TimeoutNow counts only when it comes from the leader of the term."""
     replica = Replica()
