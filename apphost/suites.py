@@ -77,7 +77,10 @@ def _command(suite: str, marks: str | None, path: Path, options: Options) -> lis
 
 def _environment(suite: str, directory: Path) -> dict[str, str]:
     """The runner's environment: the kernels' mode, and where nodes put their logs (CLI-23, TST-6)."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("KEYLOAD")}
+    kept = ("KEYLOAD_SEED", "KEYLOAD_TRIALS")
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("KEYLOAD") or name in kept
+    }
     environment["KEYLOAD_RESULTS"] = str(directory)
     environment["COVERAGE_FILE"] = str(directory / ".coverage")
     if suite == "scalar":

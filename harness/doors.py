@@ -143,7 +143,7 @@ async def mcp_door(url: str, key: str, seconds: float = ATTEMPT_SECONDS) -> Asyn
 
 
 class _Session:
-    """One open door, in a task of its own: when the client underneath breaks down it takes only this along."""
+    """One open door, in a task of its own: a client that breaks down takes only this task along."""
 
     def __init__(self, opening: AbstractAsyncContextManager[Door]) -> None:
         self._asked: asyncio.Queue[tuple[Attempt, asyncio.Future[Any]] | None] = asyncio.Queue()

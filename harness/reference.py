@@ -51,6 +51,11 @@ def _value(value: Any, mutation: PutDocument | PatchDocument | DeleteDocument) -
             return changed
 
 
-def as_state(found: dict[str, Any] | None, revision: int) -> State:
-    """What a read told, in the form of the model; a document that is not live tells no revision."""
-    return State(revision) if found is None else State(found["revision"], json.loads(found["json"]))
+def visible(documents: Documents) -> Documents:
+    """The live documents: what reads can tell. Revisions of deleted ones show in later receipts."""
+    return {name: state for name, state in documents.items() if state.value is not None}
+
+
+def as_state(found: dict[str, Any]) -> State:
+    """What a read told, in the form of the model."""
+    return State(found["revision"], json.loads(found["json"]))

@@ -93,7 +93,7 @@ async def configures_resources(cluster: Cluster) -> None:
         assert (await mcp.invoke("keyload_admin_resources_list", {"request": page}))["items"] == listed[
             "items"
         ]
-        assert definition.name in [item["definition"]["name"] for item in listed["items"]]
+        assert definition.name in [item["name"] for item in listed["items"]]
         refused = await refusal(sdk.resources_configure(TENANT, DATABASE, other))
         arguments = {"commandId": fresh(), "request": request | {"definition": tree(other)}}
         assert (await refusal(mcp.invoke("keyload_resources_configure", arguments))).code is refused.code
