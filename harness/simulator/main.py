@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -33,13 +34,14 @@ def _search(first: int, options: argparse.Namespace) -> int:
     total: Counter[str] = Counter()
     failures = 0
     seed = first
-    while time.monotonic() < end:
-        report = simulate(seed, options.steps)
-        total.update(report.counts)
-        if report.violation is not None:
-            failures += 1
-            print(f"FAILED {report.violation}\n  {report.replay}", flush=True)
-        seed += 1
+    with contextlib.suppress(KeyboardInterrupt):
+        while time.monotonic() < end:
+            report = simulate(seed, options.steps)
+            total.update(report.counts)
+            if report.violation is not None:
+                failures += 1
+                print(f"FAILED {report.violation}\n  {report.replay}", flush=True)
+            seed += 1
     print(f"{seed - first} seeds from {first}, {failures} failed; {dict(sorted(total.items()))}")
     return failures > 0
 

@@ -100,6 +100,7 @@ class Elections(Replication):
         self.leader = self.id
         self._elapsed = 0
         self._heartbeat_elapsed = 0
+        self._broadcast = 0
         for peer in self.peers:
             self._progress[peer] = Progress(self.config, self.log.last)
         self._term_start = self._append_own(b"")

@@ -150,8 +150,6 @@ class RaftLog:
 
     def hand_out(self) -> list[Entry]:
         """The entries the caller has not been asked to write yet."""
-        if self.handed == self.last:
-            return []
         entries = self.tail[self.handed + 1 - self.offset :]
         self.handed = self.last
         return entries

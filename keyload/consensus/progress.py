@@ -86,9 +86,11 @@ class Progress:
         return True
 
     def rejected(self, index: int, agreed: int, era: int) -> bool:
-        """The follower lacks the entry `index`; the logs agree at `agreed` at most. `era` is that of the append:
-        one loss refuses all that was sent behind it, and only the first refusal counts. False when there
-        is nothing to try at once: a stale answer, or a follower that needs a snapshot.
+        """The follower lacks the entry `index`; the logs agree at `agreed` at most.
+
+        `era` is that of the refused append: one loss refuses all that was sent behind it, and only the first
+        refusal counts. False when there is nothing to try at once: a stale answer, or a follower that needs a
+        snapshot.
         """
         if era != self.era:
             return False

@@ -7,7 +7,7 @@ from keyload.consensus.core import CANDIDATE, ENTRY_COST, LEADER
 from keyload.consensus.elections import Elections
 from keyload.consensus.errors import ConsensusError
 from keyload.consensus.log import LogStorage
-from keyload.consensus.messages import HardState, Message, Ready
+from keyload.consensus.messages import Entry, HardState, Message, Ready
 
 
 class Raft(Elections):
@@ -107,8 +107,8 @@ class Raft(Elections):
         elif self._forwards.waiting:
             self._forward_reads(self._forwards.begin())
             self._heartbeat_elapsed = 0
-        entries = log.hand_out()
-        committed = []
+        entries: list[Entry] = log.hand_out() if log.handed < log.last else []
+        committed: list[Entry] = []
         if log.applied < log.commit:
             committed = log.entries(log.applied + 1, log.commit + 1, self.config.max_committed_bytes)
         ready = self._open_ready = Ready(

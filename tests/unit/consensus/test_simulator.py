@@ -1,0 +1,121 @@
+"""Whole clusters under faults, and the proof that the checkers of the simulator can fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from harness.simulator import simulate
+from harness.simulator.main import run
+from harness.simulator.options import Options, draw
+from keyload.consensus import Raft
+from tests.unit.consensus import mutants
+
+SEEDS = range(40)
+STEPS = 2_000
+
+
+@pytest.mark.covers("CLU-7", "CLU-11", "CLU-14", "CLU-24", "TST-12")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_promise_holds(seed: int) -> None:
+    report = simulate(seed, STEPS)
+    assert report.violation is None, f"{report.violation}\n{report.replay}"
+
+
+@pytest.mark.covers("CLU-14", "CLU-24")
+@pytest.mark.parametrize("seed", [1796071830597906, 1796071830598014, 1796071830598485])
+def test_steady_reads_do_not_starve_retries(seed: int) -> None:
+    """Seeds that failed: the heartbeats of read rounds put off the periodic ones."""
+    assert simulate(seed, 4_000).violation is None
+
+
+@pytest.mark.covers("TST-12")
+def test_a_seed_tells_everything() -> None:
+    first, again, other = simulate(7, STEPS), simulate(7, STEPS), simulate(8, STEPS)
+    assert first == again
+    assert first.options != other.options
+
+
+def test_the_runs_are_not_idle() -> None:
+    counts = simulate(3, STEPS).counts + simulate(4, STEPS).counts + simulate(9, STEPS).counts
+    for name in ("acknowledged", "reads served", "crash", "terms"):
+        assert counts[name] > 0
+
+
+def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--seed", "3", "--steps", "300"]) == 0
+    assert run(["--seconds", "0.01", "--first", "11", "--steps", "100"]) == 0
+    shown = capsys.readouterr().out
+    assert "held" in shown
+    assert "seeds from 11, 0 failed" in shown
+
+
+def _options(faults: dict[str, int], **others: object) -> Options:
+    """Three quick nodes; only the named faults."""
+    quiet = replace(
+        draw(Random(1)),
+        nodes=3,
+        tick_drift=0.02,
+        election_ticks=(5, 6),
+        heartbeat_ticks=1,
+        sync_ms_max=0,
+        client_ms=20,
+        fault_ms=150,
+        delay_ms_max=40,
+        slow_delay=0.02,
+        loss=0.0,
+        duplication=0.0,
+        ordered=False,
+        encoded=False,
+        blocking_sync=True,
+        payload_max=8,
+        max_append_bytes=1 << 20,
+        max_inflight_messages=64,
+        max_uncommitted_bytes=1 << 26,
+        max_committed_bytes=1 << 20,
+        faults=dict.fromkeys(draw(Random(1)).faults, 0) | faults,
+    )
+    return replace(quiet, **others)  # type: ignore[arg-type]
+
+
+REBOOTS = _options({"reboot": 1}, fault_ms=120, delay_ms_max=80, client_ms=500)
+SLOW_DISKS = _options({"reboot": 2, "cut": 1, "heal": 1}, sync_ms_max=120, delay_ms_max=5, client_ms=60)
+SPLITS = _options({"split": 2, "cut": 1, "heal": 2}, fault_ms=300, delay_ms_max=5)
+LOSSES = _options({"split": 2, "reboot": 1, "heal": 2}, loss=0.3)
+CHURN = _options(
+    {"cut": 2, "reboot": 2, "heal": 1},
+    election_ticks=(5, 8),
+    fault_ms=60,
+    max_append_bytes=1,
+    max_inflight_messages=1,
+)
+
+BROKEN: list[tuple[type[Raft], Options | None, str]] = [
+    (mutants.ForgetsItsVote, REBOOTS, "both lead term"),
+    (mutants.ForgetsItsTerm, REBOOTS, "both lead term"),
+    (mutants.SpeaksBeforeTheSync, SLOW_DISKS, ""),
+    (mutants.CommitsEarlierTermsByCounting, CHURN, "lacks the committed"),
+    (mutants.VotesForAnyLog, None, "lacks the committed"),
+    (mutants.ReadsWithoutQuorum, SPLITS, "stale read"),
+    (mutants.ReadsBeforeItsOwnTerm, None, "stale read"),
+    (mutants.AnswersAnyGroup, None, "stale read"),
+    (mutants.AcceptsWithoutMatching, LOSSES, "another entry"),
+    (mutants.CountsAMinority, None, ""),
+    (mutants.NeverRetries, None, "20000 ms after the last fault"),
+    (mutants.ProposesTwice, None, "is committed at"),
+]
+
+
+@pytest.mark.covers("CLU-7", "CLU-14", "CLU-24")
+@pytest.mark.parametrize(("mutant", "options", "told"), BROKEN, ids=[case[0].__name__ for case in BROKEN])
+def test_a_broken_rule_is_found(mutant: type[Raft], options: Options | None, told: str) -> None:
+    """The same seeds hold with the true replica: the rule is what makes the difference."""
+    first = 40 if options is CHURN else 0  # figure 8 is rare
+    for seed in range(first, first + 300):
+        report = simulate(seed, STEPS, mutant, options)
+        if report.violation is not None and told in report.violation:
+            assert simulate(seed, STEPS, Raft, options).violation is None
+            return
+    pytest.fail(f"{mutant.__name__} got through 300 seeds")
