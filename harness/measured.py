@@ -72,7 +72,8 @@ def markdown(table: Table) -> str:
         "",
         f"`{shlex.join(['apphost', *sys.argv[1:]])}`, {datetime.now(UTC):%Y-%m-%d}, "
         f"revision {revision() or 'unknown'}, {table.runs} run{'s' if table.runs > 1 else ''}; "
-        f"{facts['processor']}, {facts['cores']} cores, {facts['system']}, Python {facts['python']}; {versions}.",
+        f"{facts['processor']}, {facts['cores']} cores, {facts['system']}, "
+        f"Python {facts['python']}; {versions}.",
         "",
         "| figure | value | all runs | wanted | met |",
         "|---|---|---|---|---|",
