@@ -48,7 +48,7 @@ def _public(
 
 
 def _explains_itself(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
-    """Overrides, properties of three lines and the members of a documented protocol need no text of their own."""
+    """Overrides, properties of three lines and members of a documented protocol need no text of their own."""
     if isinstance(node, ast.ClassDef):
         return False
     if len(node.body) == 1 and ast.unparse(node.body[0]) == "...":
