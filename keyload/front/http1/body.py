@@ -67,7 +67,9 @@ class Chunked:
         return b"".join(pieces), data[at:]
 
     def _unfinished(self, begun: bytes) -> bytes:
-        limit = 1 if self._within else HEAD_BYTES if self._trailer_bytes is not None else LINE_BYTES
+        if self._within and begun not in (b"", b"\r"):
+            raise Refused(400)
+        limit = LINE_BYTES if self._trailer_bytes is None else HEAD_BYTES
         if len(begun) > limit or b"\n" in begun or b"\r" in begun[:-1]:
             raise Refused(400)
         return begun
