@@ -123,7 +123,7 @@ MUTATIONS = st.lists(st.tuples(st.integers(0, 2_000), st.integers(0, 12), PIECES
 @given(STREAMS, MUTATIONS, CUTS)
 @example([], [(0, 0, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")], [])
 @example([], [(0, 0, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")], [])
-@settings(derandomize=True, deadline=None, max_examples=400)
+@settings(derandomize=True, deadline=None, max_examples=250)
 def test_a_broken_stream_ends_with_a_refusal_or_not_at_all(
     stream: list[tuple[Recorded, bytes]], mutations: list[tuple[int, int, bytes]], cuts: list[int]
 ) -> None:
@@ -161,7 +161,7 @@ class Oracle:
 
 
 @given(BODIES.flatmap(chunked), st.none() | MUTATIONS, CUTS)
-@settings(derandomize=True, deadline=None, max_examples=400)
+@settings(derandomize=True, deadline=None, max_examples=250)
 def test_chunks_mean_what_the_parser_in_c_says(
     text: bytes, mutations: list[tuple[int, int, bytes]] | None, cuts: list[int]
 ) -> None:
