@@ -16,7 +16,7 @@ from keyload.storage.records import Head, RecordKind, TurnDamage
 from keyload.storage.segments import LogOwner, SegmentHeader
 from keyload.storage.shard_log import ShardLog
 
-_ZEROS = bytes(1 << 16)
+_ZEROS = bytearray(1 << 16)
 
 
 class Contents(NamedTuple):
@@ -115,7 +115,7 @@ def _note(head: Head, view: memoryview, segment: int, log: ShardLog) -> None:
 
 def _check_torn(last: Contents, content: bytearray, damage: TurnDamage) -> None:
     """Make sure that what stands behind the last good turn is nothing but one incomplete write."""
-    follows = content.find(last.header.mark, last.end + 1) >= 0
+    follows = content.find(last.header.mark, last.end + 1, last.written) >= 0
     longer = damage.end is not None and last.written > damage.end
     if damage.foreign or follows or longer:
         raise _damaged()
