@@ -110,7 +110,7 @@ class Ledger:
         self.answers.append(time.monotonic())
 
     async def settle(self, way: Way) -> int:
-        """After a crash: what is in doubt is there whole or not at all; then ask until the answer is definite.
+        """After a crash: what is in doubt is there whole or not at all; then ask until that is settled.
 
         The number of commands in doubt that were there (STO-26).
         """

@@ -203,9 +203,12 @@ class Cluster:
         workers = front.children()
         started = time.monotonic()
         front.kill()
-        _, alive = psutil.wait_procs(workers, 3 * FRONT_GONE_SECONDS)
+        while any(_runs(worker) for worker in workers):
+            if time.monotonic() - started > 3 * FRONT_GONE_SECONDS:
+                break
+            time.sleep(POLL_SECONDS)
         took = time.monotonic() - started
-        for process in alive:
+        for process in filter(_runs, workers):
             process.kill()
         self.node(number).wait(5)
         return took
@@ -253,3 +256,11 @@ class Cluster:
             for node in self.nodes
             for role, process in self.processes(node.number).items()
         }
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether a process still runs; one that has ended may stay in the table until its adopter notices."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -183,8 +183,12 @@ class Replication(Core):
     # --- reads
 
     def _rounds_startable(self) -> bool:
-        """A new leader knows its commit index only after an entry of its own (thesis, 6.4)."""
-        return bool(self._rounds.waiting) and self.log.commit >= self._term_start
+        """Whether a round may begin: one at a time, so that what comes meanwhile shares the next.
+
+        A new leader knows its commit index only after an entry of its own (thesis, 6.4).
+        """
+        rounds = self._rounds
+        return bool(rounds.waiting) and not rounds.open and self.log.commit >= self._term_start
 
     def _begin_round(self) -> None:
         """One round for all reads that came since the last one."""

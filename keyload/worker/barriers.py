@@ -12,8 +12,10 @@ from collections.abc import Callable
 
 from keyload.worker.calls import ReadCall
 
-MAX_OUTSTANDING = 4
-"""Barriers of one shard that may be asked for at once; further reads form the next one."""
+MAX_OUTSTANDING = 1
+"""Barriers of one shard that may be asked for at once; further reads form the next one, so that under load
+one barrier serves many.
+"""
 
 AskIndex = Callable[[int], bool]
 

@@ -48,9 +48,11 @@ def _public(
 
 
 def _explains_itself(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
-    """Overrides of a documented method and properties of three lines need no text of their own."""
+    """Overrides, properties of three lines and members of a documented protocol need no text of their own."""
     if isinstance(node, ast.ClassDef):
         return False
+    if len(node.body) == 1 and ast.unparse(node.body[0]) == "...":
+        return True
     names = {ast.unparse(decorator) for decorator in node.decorator_list}
     short = _length(node) <= 3 and bool(
         names & {"property", "override"} or any(".setter" in n for n in names)

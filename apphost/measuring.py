@@ -1,0 +1,45 @@
+"""`--measure=ram` and `--measure=bench`: print a table, keep it, on request put it into the documentation."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from apphost.children import adopt_orphans, end_descendants
+from apphost.options import Options
+from apphost.suites import FAILED, RESULTS
+from harness import bench, memory
+from harness.evidence import ROOT, run_directory
+from harness.measured import markdown
+
+DOCUMENT = ROOT / "docs/performance.md"
+_MEASUREMENTS = {"ram": memory.measure, "bench": bench.measure}
+
+
+def run(name: str, options: Options) -> int:
+    """Measure; 0 when it was measured and nothing was left behind, whether or not a target was met."""
+    adopt_orphans()
+    table = _MEASUREMENTS[name]()
+    left = end_descendants()
+    text = markdown(table)
+    directory = run_directory((options.results_directory or RESULTS / name).absolute())
+    (directory / "table.md").write_text(text, encoding="utf-8")
+    (directory / "table.json").write_bytes(msgspec.json.format(msgspec.json.encode(table)))
+    if options.write_document:
+        write_section(DOCUMENT, name, text)
+    sys.stdout.write(text)
+    if left:
+        sys.stderr.write(f"apphost: ended what was left behind: {', '.join(left)}\n")
+    return FAILED if left else 0
+
+
+def write_section(document: Path, name: str, text: str) -> None:
+    """Put a table between its marks in the document, at the end when the marks are not there yet."""
+    begin, end = f"<!-- measured: {name} -->\n", f"<!-- end: {name} -->\n"
+    present = document.read_text(encoding="utf-8") if document.exists() else "# Performance\n\n"
+    head, found, rest = present.partition(begin)
+    tail = rest.partition(end)[2] if found else ""
+    separator = "" if found or head.endswith("\n\n") else "\n"
+    document.write_text(f"{head}{separator}{begin}{text}{end}{tail}", encoding="utf-8")
