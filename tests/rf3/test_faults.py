@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -36,6 +37,7 @@ async def write_through(
         await commands_more(ledger, COMMANDS_BEFORE)
         await hurt()
         seconds = await seconds_until_served(ledger, healthy, cluster.key, PROBES)
+        sys.stdout.write(f"all shards served again after {seconds:.2f} s\n")
         await commands_more(ledger, COMMANDS_AFTER)
         await heal()
         await commands_more(ledger, COMMANDS_AFTER)
