@@ -43,6 +43,7 @@ from keyload.worker.feed import CatalogFeed
 from keyload.worker.leadership import Leadership
 from keyload.worker.readers import ReadDesk
 from keyload.worker.shard import Shard
+from keyload.worker.space import Space
 from keyload.worker.steps import Step
 from keyload.worker.usage import usage
 
@@ -82,6 +83,7 @@ class Worker:
             self._inputs[self._links.inbox] = self._receive_peers
         self.catalog = Catalog()
         self.gate = CommandGate(launch.commands)
+        self._space = Space(Path(launch.directory), launch.minimum_free_bytes, shards)
         self._feed = CatalogFeed(self.catalog, self._to_front.append) if 0 in shards else None
         self._commands = CommandDesk(
             me=launch.node_number,
@@ -89,6 +91,7 @@ class Worker:
             data_shards=launch.shards,
             catalog=self.catalog,
             gate=self.gate,
+            space=self._space,
             call_seconds=launch.call_ms / 1000,
             hold_seconds=self._tick_seconds,
             send_front=self._to_front.append,
@@ -254,6 +257,7 @@ class Worker:
             self._reads.refuse_all(shard.reads.sweep(now))
         self._commands.sweep(now)
         self._reads.sweep(now)
+        self._space.tick(now)
         self._leadership.tick(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True
