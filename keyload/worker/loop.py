@@ -106,6 +106,7 @@ class Worker:
         )
         self._leadership = Leadership(launch, shards, self._commands)
         self._announced = False
+        self._unfinished = True
 
     # -- life
 
@@ -150,7 +151,7 @@ class Worker:
 
     def _patience(self) -> int:
         """Milliseconds the next poll may wait: none while consensus has work, else until the next tick."""
-        if any(shard.raft.has_ready() for shard in self._shards.values()):
+        if self._unfinished:
             return 0
         return max(0, int((self._next_tick - time.monotonic()) * 1000) + 1)
 
@@ -266,9 +267,11 @@ class Worker:
     # -- replication
 
     def _replicate(self) -> None:
+        self._unfinished = True
         for _ in range(MAX_ROUNDS):
             ready = [(shard, shard.raft.ready()) for shard in self._shards.values() if shard.raft.has_ready()]
             if not ready:
+                self._unfinished = False
                 return
             for shard, work in ready:
                 self._send_raft(shard, work.messages)
