@@ -13,8 +13,8 @@ from collections.abc import Callable
 from keyload.contract.errors import ErrorCode, KeyLoadError
 
 GATHER_SECONDS = 0.002
-"""Barriers begin at least so long after each other: under load one then serves several requests, at a small price
-in waiting; a request that comes alone never waits for it.
+"""Barriers begin at least so long after each other: under load one then serves several requests, at a
+small price in waiting; a request that comes alone never waits for it.
 """
 
 BarrierAnswer = Callable[[int | None], None]
