@@ -4,14 +4,18 @@
 PYTHON := .venv/bin/python
 INSTALLED := .venv/.installed
 
-.PHONY: run test
+.PHONY: run test compiled
 .DEFAULT_GOAL := test
 
-run: $(INSTALLED)
+run: $(INSTALLED) compiled
 	@exec $(PYTHON) -m apphost
 
-test: $(INSTALLED)
+test: $(INSTALLED) compiled
 	@exec $(PYTHON) -m apphost.everything
+
+# A node is several processes that start often; where byte code is not written by itself, each would compile anew.
+compiled: $(INSTALLED)
+	@$(PYTHON) -m compileall -q keyload harness apphost
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(PYTHON) || python3 -m venv .venv

@@ -50,6 +50,7 @@ class Front:
         self, hub: WorkerHub, settings: FrontSettings, clock: Callable[[], int] = wall_ticks
     ) -> None:
         self._warm = False
+        self.timeouts = settings.timeouts
         self.hub = hub
         self.gate = HttpGate(settings.http, settings.mcp)
         self.readiness = Readiness(hub, lambda: self._warm)
@@ -127,4 +128,4 @@ async def serve(front: Front, listener: socket.socket, until: Callable[[], Await
         front.readiness.stop()
 
     async with front.running():
-        await Server(front.application).run(listener, stopping)
+        await Server(front.application, timeouts=front.timeouts).run(listener, stopping)

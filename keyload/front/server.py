@@ -1,7 +1,7 @@
-"""Hypercorn's protocol over our own accept loop.
+"""The accept loop of the front.
 
-Hypercorn times idle connections with tasks, and a connection whose peer has left stays for the whole keep-
-alive time; here a timer handle does it, and the connection ends with its peer.
+Connections speak HTTP/1.1 on a protocol of our own (`keyload.front.http1`). One that begins with the preface
+of HTTP/2 or asks for another protocol goes over to Hypercorn, with the bytes it has sent.
 """
 
 from __future__ import annotations
@@ -16,82 +16,135 @@ from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 
+from keyload.front.exchange import Timeouts
+from keyload.front.http1.connection import PREFACE, Connection
+from keyload.front.http1.head import HEAD_BYTES
 from keyload.link import log
 
 KEEP_ALIVE_SECONDS = 60.0
 KEEP_ALIVE_REQUESTS = 1_000_000
-HEADER_BYTES = 16_384
 GRACE_SECONDS = 10.0
 BACKLOG = 1_024
 MAX_CONNECTIONS = 8_192
 USER_TIMEOUT_SECONDS = 30.0
+SWEEP_SECONDS = 1.0
 
 
 class IdleTimer:
-    """Closes a connection that carried no request for the keep-alive time."""
+    """Closes a connection of Hypercorn's that carried no request for the keep-alive time.
 
-    def __init__(self, writer: asyncio.StreamWriter, seconds: float) -> None:
+    Hypercorn has two tasks for that, and keeps a connection whose peer has left for the whole time; and it
+    takes the preface of HTTP/2 (`prefaced`) for a request, which never ends.
+    """
+
+    def __init__(self, writer: asyncio.StreamWriter, seconds: float, prefaced: bool) -> None:
         self._writer = writer
         self._seconds = seconds
+        self._prefaced = prefaced
         self._handle: asyncio.TimerHandle | None = None
 
     async def restart(self, task_group: object, action: object) -> None:
         """No request is running from now on."""
-        await self.stop()
+        self._cancel()
         self._handle = asyncio.get_running_loop().call_later(self._seconds, self._writer.close)
 
     async def stop(self) -> None:
-        """A request has begun, or the connection is over."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        """A request has begun."""
+        if self._prefaced:
+            self._prefaced = False
+        else:
+            self._cancel()
+
+    def end(self) -> None:
+        """The connection is over."""
+        self._cancel()
 
     def close_if_idle(self) -> None:
         """End the connection now unless a request is running."""
         if self._handle is not None:
             self._writer.close()
 
+    def _cancel(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+
+Handed = asyncio.Task[None]
+
 
 class Server:
     """Serves one ASGI application; `keep_alive` and `grace` are seconds."""
 
     def __init__(
-        self, application: object, *, keep_alive: float = KEEP_ALIVE_SECONDS, grace: float = GRACE_SECONDS
+        self,
+        application: Callable[[Any, Any, Any], Awaitable[None]],
+        *,
+        keep_alive: float = KEEP_ALIVE_SECONDS,
+        grace: float = GRACE_SECONDS,
+        timeouts: Timeouts | None = None,
     ) -> None:
-        self._application = ASGIWrapper(cast("Any", application))
+        self.application = application
+        self.keep_alive = keep_alive
+        self.timeouts = timeouts or Timeouts()
+        self._grace = grace
+        self._connections: set[Connection] = set()
+        self._handed: dict[Handed, IdleTimer] = {}
         self._config = _config()
         self._context = WorkerContext(None)
-        self._keep_alive = keep_alive
-        self._grace = grace
-        self._connections: dict[asyncio.Task[Any], IdleTimer] = {}
+        self._ended = asyncio.Event()
 
     @property
     def connections(self) -> int:
         """Connections that are open now."""
-        return len(self._connections)
+        return len(self._connections) + len(self._handed)
 
     async def run(self, listener: socket.socket, until: Callable[[], Awaitable[Any]]) -> None:
         """Serve on `listener` until `until()` returns; then finish running requests, within the grace."""
-        server = await asyncio.start_server(self._connected, sock=listener, backlog=BACKLOG)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Connection(self, loop), sock=listener, backlog=BACKLOG)
+        sweeping = asyncio.create_task(self._sweep())
         log.event(log.Category.SERVING)
         try:
             await until()
         finally:
             server.close()
             await self._finish()
+            sweeping.cancel()
             await server.wait_closed()
             log.event(log.Category.STOPPED)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
-        if len(self._connections) >= MAX_CONNECTIONS:
-            log.event(log.Category.CONNECTION_REFUSED)
-            writer.close()
-            return
-        timer = IdleTimer(writer, self._keep_alive)
-        self._connections[task] = timer
+    def admit(self, connection: Connection) -> bool:
+        """Whether there is room for another connection; if so, it counts from now on."""
+        if self.connections >= MAX_CONNECTIONS:
+            return False
+        self._connections.add(connection)
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is over, and so is its last call."""
+        self._connections.discard(connection)
+        if not self.connections:
+            self._ended.set()
+
+    def hand_over(self, transport: asyncio.Transport, begun: bytes) -> None:
+        """Let Hypercorn serve a connection that wants another protocol; `begun` are its unread bytes."""
         loop = asyncio.get_running_loop()
-        connection = TCPServer(self._application, loop, self._config, self._context, {}, reader, writer)
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        reader.feed_data(begun)
+        timer = IdleTimer(writer, self.keep_alive, begun.startswith(PREFACE))
+        self._handed[loop.create_task(self._serve_handed(reader, writer, timer))] = timer
+
+    async def _serve_handed(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, timer: IdleTimer
+    ) -> None:
+        application = ASGIWrapper(cast("Any", self.application))
+        loop = asyncio.get_running_loop()
+        connection = TCPServer(application, loop, self._config, self._context, {}, reader, writer)
         connection.idle_task = cast("Any", timer)
         try:
             await connection.run()
@@ -100,17 +153,38 @@ class Server:
         except Exception as error:
             log.failure(log.Category.CONNECTION_FAILED, error)
         finally:
-            await timer.stop()
-            self._connections.pop(task, None)
+            timer.end()
+            self._handed.pop(cast("Handed", asyncio.current_task()), None)
+            if not self.connections:
+                self._ended.set()
+
+    async def _sweep(self) -> None:
+        """Close what is over time, again and again, until cancelled."""
+        loop = asyncio.get_running_loop()
+        shortest = min(self.keep_alive, self.timeouts.linger, self.timeouts.write)
+        while True:
+            await asyncio.sleep(min(SWEEP_SECONDS, shortest / 4))
+            now = loop.time()
+            for connection in list(self._connections):
+                connection.expire(now)
 
     async def _finish(self) -> None:
         """Idle connections end at once, the others after their answer, the rest when the grace is over."""
         await self._context.terminated.set()
-        for timer in self._connections.values():
+        for connection in list(self._connections):
+            connection.end()
+        for timer in self._handed.values():
             timer.close_if_idle()
-        if self._connections:
-            _, late = await asyncio.wait(list(self._connections), timeout=self._grace)
-            for task in late:
+        self._ended.clear()
+        if not self.connections:
+            return
+        try:
+            async with asyncio.timeout(self._grace):
+                await self._ended.wait()
+        except TimeoutError:
+            cut = [task for connection in list(self._connections) if (task := connection.cut()) is not None]
+            late = [*cut, *self._handed]
+            for task in self._handed:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
@@ -143,5 +217,5 @@ def _config() -> Config:
     config.errorlog = None
     config.include_server_header = False
     config.keep_alive_max_requests = KEEP_ALIVE_REQUESTS
-    config.h11_max_incomplete_size = HEADER_BYTES
+    config.h11_max_incomplete_size = HEAD_BYTES
     return config

@@ -89,7 +89,7 @@ class PeerLinks:
     def _flush(self, number: int, outbox: _Outbox, dropped: list[tuple[int, Forward | ForwardReply]]) -> None:
         for batch in _batches(outbox):
             try:
-                outbox.socket.send(pack_peer(self._guard, batch), zmq.NOBLOCK, copy=False)
+                outbox.socket.send(pack_peer(self._guard, batch), zmq.NOBLOCK)
             except zmq.Again:
                 dropped.extend((number, message) for message in batch if not isinstance(message, Raft))
         outbox.clear()

@@ -27,6 +27,11 @@ Receipt = tuple[str, str, str, int]
 
 MAX_EVIDENCE = 256
 
+MAX_DERIVED_BYTES = 16 << 20
+"""What one command may write beside its own content: former and patched images of documents, index keys. A
+small request can ask for a lot of them (CMD-8).
+"""
+
 
 class CatalogView(Protocol):
     """The rows of the system shard as the caller's version has them."""
@@ -84,6 +89,7 @@ class CommandContext:
         "atomic_partition_id",
         "catalog",
         "command_id",
+        "derived_bytes",
         "durability",
         "effects",
         "event_sequence",
@@ -143,6 +149,7 @@ class CommandContext:
         self.effects: list[Effect] = []
         self.receipts: Sequence[Receipt] | None = None
         self.from_events = False
+        self.derived_bytes = 0
 
     def effect(
         self,
@@ -153,6 +160,15 @@ class CommandContext:
     ) -> None:
         """Record an accepted effect; its receipt is (kind, resource, id, revision) as in CMD-13."""
         self.effects.append(Effect(mutation, receipt, before, after))
+        if before is not None or after is not None:
+            self.derive(len(before or b"") + len(after or b""))
+
+    def derive(self, size: int) -> None:
+        """Count bytes the command writes beside its own content; `ResourceExhausted` past
+        MAX_DERIVED_BYTES."""
+        self.derived_bytes += size
+        if self.derived_bytes > MAX_DERIVED_BYTES:
+            refuse(ErrorCode.RESOURCE_EXHAUSTED, "The command changes more than one command may.")
 
     def next_event_sequence(self) -> int:
         """The next number of the partition's one event counter (CON-111)."""

@@ -16,6 +16,8 @@ from keyload.storage.records import Head, RecordKind, TurnDamage
 from keyload.storage.segments import LogOwner, SegmentHeader
 from keyload.storage.shard_log import ShardLog
 
+_ZEROS = bytearray(1 << 16)
+
 
 class Contents(NamedTuple):
     """What a segment holds.
@@ -88,8 +90,17 @@ def _read_segment(
             _note(head, view, header.number, log(head.shard))
         start, end = end, turn.end
         next_turn += 1
-    written = len(content.rstrip(b"\0"))
+    written = _written_bytes(content)
     return Contents(header, next_turn, end, written, bytes(view[start:end]), damage), content
+
+
+def _written_bytes(content: bytearray) -> int:
+    """Length of a segment without the zeros at its end, most of which were only allocated."""
+    end = len(content)
+    while content[max(0, end - len(_ZEROS)) : end] == _ZEROS:
+        end -= len(_ZEROS)
+    start = max(0, end - len(_ZEROS))
+    return start + len(content[start:end].rstrip(b"\0"))
 
 
 def _note(head: Head, view: memoryview, segment: int, log: ShardLog) -> None:
@@ -104,7 +115,7 @@ def _note(head: Head, view: memoryview, segment: int, log: ShardLog) -> None:
 
 def _check_torn(last: Contents, content: bytearray, damage: TurnDamage) -> None:
     """Make sure that what stands behind the last good turn is nothing but one incomplete write."""
-    follows = content.find(last.header.mark, last.end + 1) >= 0
+    follows = content.find(last.header.mark, last.end + 1, last.written) >= 0
     longer = damage.end is not None and last.written > damage.end
     if damage.foreign or follows or longer:
         raise _damaged()

@@ -30,7 +30,10 @@ from keyload.worker import answers
 from keyload.worker.admission import CommandGate
 from keyload.worker.batch import Answer, Pending
 from keyload.worker.calls import OWN_FRONT, CommandCall, Missing, ReadCall, refusal
-from keyload.worker.shard import Completed, Shard
+from keyload.worker.shard import Completed, Shard, unanswered
+from keyload.worker.space import Space
+
+NO_SPACE = answers.refused(ErrorCode.RESOURCE_EXHAUSTED, "The store has no room for new writes; reads go on.")
 
 SendFront = Callable[[WorkerToFront], None]
 SendPeer = Callable[[int, PeerToPeer], None]
@@ -52,6 +55,7 @@ class CommandDesk:
         data_shards: int,
         catalog: Catalog,
         gate: CommandGate,
+        space: Space,
         call_seconds: float,
         hold_seconds: float,
         send_front: SendFront,
@@ -62,6 +66,7 @@ class CommandDesk:
         self._data_shards = data_shards
         self._catalog = catalog
         self._gate = gate
+        self._space = space
         self._call_seconds = call_seconds
         self._hold_seconds = hold_seconds
         self._send_front = send_front
@@ -91,6 +96,9 @@ class CommandDesk:
             return
         if len(shard.queue) + len(shard.forwarded) >= self._gate.limits.writer_queue:
             self.finish(call, refusal(ErrorCode.RESOURCE_EXHAUSTED))
+            return
+        if shard.leads and self._space.full(shard.number):
+            self.finish(call, NO_SPACE)
             return
         try:
             self._gate.admit(call, self._tenant(call.command))
@@ -187,7 +195,7 @@ class CommandDesk:
         if call.answered:
             return
         if answer.refused and _code(answer.payload) == ErrorCode.OWNERSHIP_LOST:
-            self.finish(call, answer)
+            self.finish(call, unanswered(call))
             return
         found = context.Evidence(needs.read, needs.partition, needs.payload, answer.refused, answer.payload)
         pending = call.pending
@@ -225,7 +233,7 @@ class CommandDesk:
         for number, (call, _) in list(self._evidence.items()):
             if call.answered or call.deadline <= now:
                 del self._evidence[number]
-                self.finish(call, refusal(ErrorCode.OWNERSHIP_LOST))
+                self.finish(call, unanswered(call))
 
 
 def _code(payload: bytes) -> str:

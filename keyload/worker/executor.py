@@ -49,6 +49,11 @@ from keyload.worker.outcomes import OUTCOME, Outcome, Refused
 
 MAX_COMMANDS = 256
 MAX_WRITE_BYTES = 4 << 20
+MAX_COMMAND_WRITE_BYTES = 32 << 20
+"""What one command may write. With a batch before it, that is one log entry, which must fit a segment of the
+log and a frame between nodes; an entry that fits neither would stop its shard for good.
+"""
+
 TICKS_PER_DAY = 864_000_000_000
 CLOCK_TOLERANCE = 2_500_000
 """How far, in ticks, the clock may lie behind the last logged instant: 250 ms (SCH-2)."""
@@ -235,20 +240,24 @@ class _Run:
             return _CLOCK
         try:
             answer = answers.success(handler.execute(context, request))
-            self._append_effects(scope, context)
+            head = self._head_after(scope, context)
+            size = _bounded_size(context.txn.writes)
         except KeyLoadError as error:
             return self._refused(error, scope, prefix, context, command)
-        return self._succeeded(answer, scope, prefix, context, command)
+        self._succeeded(answer, scope, prefix, context, command)
+        self.write_bytes += size
+        if head is not None:
+            scope.head = head
+            scope.head_changed = True
+        return answer
 
     def _succeeded(
         self, answer: Answer, scope: _Scope, prefix: bytes, context: CommandContext, command: Command
-    ) -> Answer:
+    ) -> None:
         """Keep what the command changed and answered: a receipt by its parts, another result as text."""
         result = answer.payload if context.receipts is None else None
         self._store(scope, prefix, context, command, context.receipts, result, None)
         context.txn.merge_into(self.txn)
-        self.write_bytes += _size(context.txn.writes)
-        return answer
 
     def _refused(
         self, error: KeyLoadError, scope: _Scope, prefix: bytes, context: CommandContext, command: Command
@@ -325,15 +334,15 @@ class _Run:
         self.position += 1
         return answer
 
-    def _append_effects(self, scope: _Scope, context: CommandContext) -> None:
-        """Write the outbox entries of a command and move the counters of its partition (CHG-14, CON-111)."""
+    def _head_after(self, scope: _Scope, context: CommandContext) -> PartitionHead | None:
+        """Write the outbox entries of a command; the head of its partition with the counters moved, None when
+        they stand still (CHG-14, CON-111)."""
         if not context.effects and context.event_sequence == scope.head.event_sequence:
-            return
+            return None
         head = replace(scope.head, event_sequence=context.event_sequence)
         executor = self.executor
         append(context.txn, scope.number, head, context, executor.incarnation_bytes, executor.outbox)
-        scope.head = head
-        scope.head_changed = True
+        return head
 
     def _scope(self, partition: PartitionKey | None) -> _Scope:
         scope = self.scopes.get(partition)
@@ -375,5 +384,9 @@ class _Run:
         return answers.success(written)
 
 
-def _size(writes: dict[bytes, bytes | None]) -> int:
-    return sum(map(len, writes)) + sum(map(len, filter(None, writes.values())))
+def _bounded_size(writes: dict[bytes, bytes | None]) -> int:
+    """Bytes of the writes of a command; `ResourceExhausted` when they are more than one may write."""
+    size = sum(map(len, writes)) + sum(map(len, filter(None, writes.values())))
+    if size > MAX_COMMAND_WRITE_BYTES:
+        raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, "The command changes more than one command may.")
+    return size

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import zmq
@@ -16,7 +17,7 @@ import zmq
 from keyload.consensus import MalformedMessage, Message, Ready, decode_messages, encode_messages
 from keyload.link import log
 from keyload.link.catalog import Catalog
-from keyload.link.framing import FLUSH_BYTES, FrameError, pack, unpack_from_front
+from keyload.link.framing import FrameError, pack, unpack_from_front
 from keyload.link.launch import WorkerLaunch
 from keyload.link.log import Category
 from keyload.link.messages import (
@@ -40,9 +41,11 @@ from keyload.storage import Wal, mark_clean
 from keyload.worker.admission import CommandGate
 from keyload.worker.commands import CommandDesk
 from keyload.worker.feed import CatalogFeed
+from keyload.worker.front import FrontQueue, front_socket
 from keyload.worker.leadership import Leadership
 from keyload.worker.readers import ReadDesk
 from keyload.worker.shard import Shard
+from keyload.worker.space import Space
 from keyload.worker.steps import Step
 from keyload.worker.usage import usage
 
@@ -73,8 +76,8 @@ class Worker:
         self._lifeline = lifeline
         self._tick_seconds = launch.tick_ms / 1000
         self._next_tick = time.monotonic() + self._tick_seconds
-        self._to_front: list[WorkerToFront] = []
-        self._front = _front_socket(context, launch.endpoint)
+        self._front = front_socket(context, launch.endpoint)
+        self._to_front = FrontQueue(self._front, self._state_for_front)
         self._links = _peer_links(context, launch)
         self._inputs: dict[zmq.Socket[bytes], Callable[[float], None]] = {self._front: self._receive_front}
         if self._links is not None:
@@ -82,6 +85,7 @@ class Worker:
             self._inputs[self._links.inbox] = self._receive_peers
         self.catalog = Catalog()
         self.gate = CommandGate(launch.commands)
+        self._space = Space(Path(launch.directory), launch.minimum_free_bytes, shards)
         self._feed = CatalogFeed(self.catalog, self._to_front.append) if 0 in shards else None
         self._commands = CommandDesk(
             me=launch.node_number,
@@ -89,6 +93,7 @@ class Worker:
             data_shards=launch.shards,
             catalog=self.catalog,
             gate=self.gate,
+            space=self._space,
             call_seconds=launch.call_ms / 1000,
             hold_seconds=self._tick_seconds,
             send_front=self._to_front.append,
@@ -103,6 +108,7 @@ class Worker:
         )
         self._leadership = Leadership(launch, shards, self._commands)
         self._announced = False
+        self._unfinished = True
 
     # -- life
 
@@ -114,7 +120,8 @@ class Worker:
         try:
             self._work()
         except Exception:
-            self._front.send(pack([Fault("worker-stopped")]), zmq.NOBLOCK)
+            with suppress(zmq.Again):  # the front hears of the end in any case
+                self._front.send(pack([Fault("worker-stopped")]), zmq.NOBLOCK)
             self._front.close(linger=200)
             raise
         self._say_goodbye()
@@ -147,7 +154,7 @@ class Worker:
 
     def _patience(self) -> int:
         """Milliseconds the next poll may wait: none while consensus has work, else until the next tick."""
-        if any(shard.raft.has_ready() for shard in self._shards.values()):
+        if self._unfinished:
             return 0
         return max(0, int((self._next_tick - time.monotonic()) * 1000) + 1)
 
@@ -254,17 +261,20 @@ class Worker:
             self._reads.refuse_all(shard.reads.sweep(now))
         self._commands.sweep(now)
         self._reads.sweep(now)
+        self._space.tick(now)
         self._leadership.tick(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True
-            self._to_front.append(ShardsReady(self._launch.worker, sorted(self._shards), True))
+            self._to_front.append(self._replayed())
 
     # -- replication
 
     def _replicate(self) -> None:
+        self._unfinished = True
         for _ in range(MAX_ROUNDS):
             ready = [(shard, shard.raft.ready()) for shard in self._shards.values() if shard.raft.has_ready()]
             if not ready:
+                self._unfinished = False
                 return
             for shard, work in ready:
                 self._send_raft(shard, work.messages)
@@ -323,40 +333,17 @@ class Worker:
 
     def _flush(self) -> None:
         self._flush_peers()
-        if not self._to_front:
-            return
-        for frame in _frames(self._to_front):
-            try:
-                self._front.send(frame, zmq.NOBLOCK)
-            except zmq.Again:
-                log.event(Category.LINK_QUEUE_FULL)
-        replied = any(isinstance(message, Reply) for message in self._to_front)
-        self._to_front.clear()
-        if replied:
+        if self._to_front.flush():
             self._step("Replied")
 
+    def _state_for_front(self) -> list[WorkerToFront]:
+        state: list[WorkerToFront] = [] if self._feed is None else [self.catalog.snapshot()]
+        if self._announced:
+            state.append(self._replayed())
+        return state
 
-def _frames(messages: Sequence[WorkerToFront]) -> list[bytes]:
-    """The messages in frames of about FLUSH_BYTES."""
-    frames: list[bytes] = []
-    start, size = 0, 0
-    for end, message in enumerate(messages, 1):
-        size += len(message.payload) if isinstance(message, Reply | Refusal) else 256
-        if size >= FLUSH_BYTES:
-            frames.append(pack(messages[start:end]))
-            start, size = end, 0
-    if start < len(messages):
-        frames.append(pack(messages[start:]))
-    return frames
-
-
-def _front_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq.Socket[bytes]:
-    socket = context.socket(zmq.DEALER)
-    socket.sndhwm = 4096
-    socket.rcvhwm = 4096
-    socket.linger = 0
-    socket.connect(endpoint)
-    return socket
+    def _replayed(self) -> ShardsReady:
+        return ShardsReady(self._launch.worker, sorted(self._shards), True)
 
 
 def _peer_links(context: zmq.Context[zmq.Socket[bytes]], launch: WorkerLaunch) -> PeerLinks | None:

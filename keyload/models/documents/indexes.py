@@ -76,23 +76,28 @@ def replace_entries(
     document_id: str,
     old: Any,
     new: Any,
-) -> None:
-    """Turn the entries of the old tree into those of the new one; None stands for no live document.
+) -> int:
+    """Turn the entries of the old tree into those of the new one; None stands for no live document. Returns
+    the bytes of the keys written.
 
     A unique key of another live document is `Conflict` (DOC-23).
     """
     former = {} if old is None else _by_key(entry_keys(plans, number, collection, old, document_id))
     wanted = {} if new is None else _by_key(entry_keys(plans, number, collection, new, document_id))
     value = document_id.encode()
+    written = 0
     for key, plan in wanted.items():
         if key in former:
             continue
         if plan.unique and txn.get(key) is not None:
             raise KeyLoadError(ErrorCode.CONFLICT, "Another document holds the same key of a unique index.")
         txn.put(key, value)
+        written += len(key)
     for key in former:
         if key not in wanted:
             txn.delete(key)
+            written += len(key)
+    return written
 
 
 def _by_key(entries: Iterator[tuple[IndexPlan, bytes]]) -> dict[bytes, IndexPlan]:

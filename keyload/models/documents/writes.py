@@ -99,7 +99,11 @@ def _check_and_index_put(
 
 def _index(context: CommandContext, plan: CollectionPlan, document_id: str, old: Any, new: Any) -> None:
     if plan.indexes:
-        replace_entries(context.txn, plan.indexes, context.partition_number, plan.name, document_id, old, new)
+        context.derive(
+            replace_entries(
+                context.txn, plan.indexes, context.partition_number, plan.name, document_id, old, new
+            )
+        )
 
 
 def _live(

@@ -234,7 +234,7 @@ def test_a_peer_that_does_not_read_pins_nothing(capfd: pytest.CaptureFixture[str
     big = msgspec.json.encode("x" * (15 << 20))
 
     async def main() -> None:
-        settings = FrontSettings(shards=6, timeouts=Timeouts(write=1.5))
+        settings = FrontSettings(shards=6, timeouts=Timeouts(write=0.5))
         async with node_of(settings=settings, user_timeout_seconds=1) as node:
             for peer in node.peers:
                 peer.result = lambda message: big  # type: ignore[method-assign]

@@ -305,7 +305,6 @@ def test_the_sdk_logs_nothing(
 ) -> None:
     monkeypatch.setattr(log, "PAUSE_SECONDS", 0.0)
 
-
     async def status(who: Any, command_id: Any, request: Any) -> bytes:
         raise ValueError("the secret of a document")
 

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import logging
+from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from keyload.contract.documents import DeleteDocument, PutDocument
+from keyload.consensus.config import MIB, Config
+from keyload.contract.catalog import IndexDefinition
+from keyload.contract.documents import DeleteDocument, FieldPatch, PatchDocument, PatchKind, PutDocument
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.limits import BATCH_MAX_BYTES
+from keyload.link.framing import FLUSH_BYTES, MAX_FRAME_BYTES
 from keyload.models import MUTATIONS
 from keyload.models.context import CommandContext, Evidence, MutationHandler, refuse
 from keyload.models.partitions import load_head, load_meta, partition_number
+from keyload.storage.segments import SEGMENT_BYTES
 from keyload.storage.txn import Txn
 from keyload.worker.batch import Answer, Pending
-from keyload.worker.executor import CLOCK_TOLERANCE, TICKS_PER_DAY
+from keyload.worker.executor import (
+    CLOCK_TOLERANCE,
+    MAX_COMMAND_WRITE_BYTES,
+    MAX_WRITE_BYTES,
+    TICKS_PER_DAY,
+)
 from keyload.worker.outcomes import OUTCOME, outcome_prefix
 from tests.unit.shards import (
     PARTITION,
@@ -280,6 +290,40 @@ def test_derived_effects_count_toward_the_256(open_shard: OpenShard) -> None:
     many = [put(str(number)) for number in range(129)]
     assert code_of(shard.run(shard.commit_command(many))[0]) == ErrorCode.RESOURCE_EXHAUSTED
     assert len(shard.commit(*many[:128]).mutations) == 256
+
+
+@pytest.mark.covers("CMD-8")
+def test_a_small_request_cannot_write_more_than_an_entry_may_hold(shard: Shard) -> None:
+    long = f'{{"a":"{"x" * 1_000_000}"}}'
+    for start in range(0, 24, 8):
+        shard.commit(*[put(str(number), long) for number in range(start, start + 8)])
+    before = shard.content()
+    step = FieldPatch(path="/b", kind=PatchKind.SET, value_json="1")
+    patches = [
+        PatchDocument(collection="orders", id="0", expected_revision=revision, patches=(step,))
+        for revision in range(1, 257)
+    ]
+    replaced = [put(str(number)) for number in range(24)]
+    deleted = [DeleteDocument(collection="orders", id=str(number)) for number in range(24)]
+    for mutations in (patches, replaced, deleted):
+        assert code_of(shard.run(shard.commit_command(mutations))[0]) == ErrorCode.RESOURCE_EXHAUSTED
+    grown = {key: value for key, value in shard.content().items() if before.get(key) != value}
+    assert sum(map(len, grown.values())) < 4096, "only the outcomes"
+    assert len(shard.commit(*deleted[:12]).mutations) == 12
+
+
+def test_the_longest_entry_fits_a_segment_and_a_frame_with_what_may_travel_before_it() -> None:
+    entry = MAX_WRITE_BYTES + MAX_COMMAND_WRITE_BYTES
+    before = FLUSH_BYTES + Config(id=1, voters=(1,), rng=Random(0)).max_inflight_bytes
+    assert entry + before + MIB <= min(SEGMENT_BYTES, MAX_FRAME_BYTES)
+
+
+def test_index_keys_count_toward_what_a_command_may_write(open_shard: OpenShard) -> None:
+    indexes = tuple(IndexDefinition(name=f"i{number}", fields=("/a",) * 8) for number in range(4))
+    shard = open_shard(resources=[collection(indexes=indexes)], principals=[principal()])
+    text = f'{{"a":"{"x" * 1_000_000}"}}'
+    assert code_of(shard.run(shard.commit_command([put("a", text)]))[0]) == ErrorCode.RESOURCE_EXHAUSTED
+    assert shard.commit(put("a", f'{{"a":"{"x" * 1_000}"}}')).mutations[0].revision == 1
 
 
 def test_batches_in_flight_are_built_on(shard: Shard) -> None:

@@ -126,6 +126,26 @@ def test_more_commands_than_the_gate_holds_are_refused_and_leave_no_trace(start:
     assert (counts["commands"], counts["retainedBytes"], counts["tenants"]) == (0, 0, [])
 
 
+@pytest.mark.covers("STO-12", "STO-19")
+@pytest.mark.parametrize("bound", [{"minimum_free_bytes": 1 << 62}, {"maximum_bytes": 1 << 12}])
+def test_without_room_new_writes_are_refused_and_reads_go_on(start: Start, bound: dict[str, int]) -> None:
+    first = start()
+    first.wait_ready()
+    first.configure_collection()
+    tree = put("key", "doc", "{}")
+    assert revision_of(first.commit(tree)) == 1
+    first.stop()
+    full = start(**bound)
+    full.wait_ready()
+    later = put("key", "other", "{}")
+    assert problem(full.commit(later)).error_code == "ResourceExhausted"
+    assert document(full.read_document("key", "doc"))["revision"] == 1
+    full.stop()
+    again = start()
+    again.wait_ready()
+    assert revision_of(again.commit(later)) == 1, "the refusal used no identity"
+
+
 @pytest.mark.covers("ADM-18", "CLU-9")
 def test_when_the_lifeline_ends_what_waits_is_answered_and_the_worker_returns(start: Start) -> None:
     worker = start(absent_peers=True, call_ms=60_000)
