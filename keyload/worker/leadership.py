@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 
 from keyload.link.launch import Bootstrap, WorkerLaunch
 from keyload.link.messages import Command
-from keyload.worker.commands import CommandDesk
 from keyload.worker.executor import BOOTSTRAP
 from keyload.worker.shard import Shard
 
@@ -29,38 +29,46 @@ def preferred_node(shard: int, nodes: int) -> int:
     return shard % nodes + 1
 
 
+class Submitter(Protocol):
+    """Takes commands that the server itself issues: the worker's `CommandDesk`."""
+
+    def submit_internal(self, command: Command, now: float) -> None:
+        """Queue a command nobody waits for."""
+        ...
+
+
 class Leadership:
     """The duties of the leaders in one worker."""
 
-    def __init__(self, launch: WorkerLaunch, shards: Mapping[int, Shard], commands: CommandDesk) -> None:
+    def __init__(self, launch: WorkerLaunch, shards: Mapping[int, Shard], commands: Submitter) -> None:
         self._launch = launch
         self._shards = shards
         self._commands = commands
         self._next_transfer = time.monotonic() + HAND_OVER_SECONDS
-        self._next_care = 0.0
+        self._next_care = dict.fromkeys(shards, 0.0)
+        self._bootstrap_term = 0
         self._bootstrap = None if launch.bootstrap is None else _bootstrap_command(launch.bootstrap)
 
     def tick(self, now: float) -> None:
         """Do what is due."""
-        if now >= self._next_care:
-            self._next_care = now + CARE_SECONDS
-            self._care(now)
+        for shard in self._shards.values():
+            if now >= self._next_care[shard.number]:
+                self._care(shard, now)
         if len(self._launch.peers) > 1 and now >= self._next_transfer:
             self._next_transfer = now + HAND_OVER_SECONDS
             self._hand_over()
 
-    def _care(self, now: float) -> None:
-        ticks = time.time_ns() // 100
-        for shard in self._shards.values():
-            if not shard.raft.leader_ready or shard.in_flight:
-                continue
-            if shard.number == 0 and self._bootstrap is not None:
-                self._commands.submit_internal(self._bootstrap, now)
-                self._bootstrap = None
-            with shard.store.reader() as reader:
-                writes = shard.executor.expire_outcomes(reader, ticks)
-            if writes:
-                shard.propose_internal(writes)
+    def _care(self, shard: Shard, now: float) -> None:
+        if shard.number == 0 and shard.raft.leader_ready and self._bootstrap is not None:
+            self._submit_bootstrap(self._bootstrap, shard.raft.term, now)
+        if not shard.expire_outcomes(time.time_ns() // 100):
+            self._next_care[shard.number] = now + CARE_SECONDS
+
+    def _submit_bootstrap(self, bootstrap: Command, term: int, now: float) -> None:
+        """Once in each term led here: an attempt of an earlier one may have been lost with its leader."""
+        if term != self._bootstrap_term:
+            self._bootstrap_term = term
+            self._commands.submit_internal(bootstrap, now)
 
     def _hand_over(self) -> None:
         for shard in self._shards.values():

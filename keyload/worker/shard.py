@@ -16,7 +16,7 @@ import msgspec
 from keyload.consensus import Entry, Raft, Role
 from keyload.contract.errors import ErrorCode
 from keyload.link.catalog import Catalog
-from keyload.storage import Layered, Store, WriteSet, pack_writes, stored_form, unpack_writes
+from keyload.storage import Layered, Reader, Store, WriteSet, pack_writes, stored_form, unpack_writes
 from keyload.worker.barriers import BarrierQueue
 from keyload.worker.batch import Answer
 from keyload.worker.calls import CommandCall, Missing, refusal
@@ -28,6 +28,8 @@ MAX_IN_FLIGHT = 2
 """Batches proposed and not yet applied: one in flight, one executed on top of it (DECISIONS 3)."""
 
 BATCH_COMMANDS = 256
+EXPIRED_OUTCOMES = 1000
+"""Outcomes removed in one slice, about."""
 
 
 class Completed(NamedTuple):
@@ -118,10 +120,9 @@ class Shard:
         if not calls:
             return NOTHING
         with self.store.reader() as reader:
-            base = (
-                Layered(reader, *(flight.writes for flight in self.in_flight)) if self.in_flight else reader
+            batch = self.executor.execute(
+                self._above(reader), [call.pending for call in calls], catalog, ticks
             )
-            batch = self.executor.execute(base, [call.pending for call in calls], catalog, ticks)
         self.queue.put_back(calls[batch.taken :])
         self._step("Executed")
         completed = [
@@ -154,9 +155,23 @@ class Shard:
         self.in_flight.append(InFlight(index, self.raft.term, completed, writes, stored))
         return True
 
-    def propose_internal(self, writes: dict[bytes, bytes | None]) -> None:
-        """Propose writes that no command asked for, such as the removal of old outcomes (CMD-25)."""
-        self._propose((), writes)
+    def expire_outcomes(self, ticks: int) -> bool:
+        """Remove a slice of the outcomes past their retention (CMD-25); whether that should go on at once,
+        because there are more or no batch could be in flight now.
+        """
+        if not self.raft.leader_ready:
+            return False
+        if len(self.in_flight) >= MAX_IN_FLIGHT:
+            return True
+        with self.store.reader() as reader:
+            writes = self.executor.expire_outcomes(self._above(reader), ticks, EXPIRED_OUTCOMES)
+        if writes:
+            self._propose((), writes)
+        return len(writes) >= EXPIRED_OUTCOMES
+
+    def _above(self, reader: Reader) -> Reader:
+        """The applied state with the batches in flight on top of it."""
+        return Layered(reader, *(flight.writes for flight in self.in_flight)) if self.in_flight else reader
 
     # -- applying
 
