@@ -76,6 +76,8 @@ class Shard:
         self.in_flight: deque[InFlight] = deque()
         self.hold_until = 0.0
         """No command is forwarded before this instant: the last leader asked was not one."""
+        self.more = False
+        """Whether commands are left that the next turn can run at once."""
         self._step = step
         self._seen = (0, 0)
         self._replay_to = raft.commit
@@ -114,6 +116,7 @@ class Shard:
         `ticks` is the node's clock in units of 100 ns since 1970. Commands that name a later catalog than the
         present one stay in the queue.
         """
+        self.more = False
         if not self.queue or len(self.in_flight) >= MAX_IN_FLIGHT or not self.raft.leader_ready:
             return NOTHING
         calls = self._runnable(catalog)
@@ -130,8 +133,10 @@ class Shard:
         ]
         missing = [Missing(calls[place], needs) for place, needs in batch.evidence]
         if not batch.writes:
+            self.more = bool(self.queue)
             return Executed(missing, completed)
         if self._propose(completed, batch.writes):
+            self.more = bool(self.queue)
             for call, _ in completed:
                 call.submitted = True
         else:

@@ -10,7 +10,7 @@ import pytest
 from keyload.consensus import Entry, Message, Role
 from keyload.consensus.messages import MessageKind
 from keyload.worker.executor import TICKS_PER_DAY
-from keyload.worker.shard import MAX_IN_FLIGHT
+from keyload.worker.shard import BATCH_COMMANDS, MAX_IN_FLIGHT
 from tests.unit.shards import START, code_of
 from tests.unit.worker.replica import Replica
 
@@ -42,6 +42,20 @@ def test_a_batch_is_executed_on_top_of_the_one_in_flight_and_no_third(replica: O
     alone.shard.execute(alone.content.catalog, START)
     assert [completed.call for completed in alone.settle()] == third
     assert alone.content.get("a").revision == 3
+
+
+def test_commands_beyond_one_batch_need_no_new_event_to_go_on(replica: OpenReplica) -> None:
+    alone = replica((1,))
+    alone.raft.campaign()
+    alone.settle()
+    alone.put(*("a" for _ in range(BATCH_COMMANDS + 1)))
+    assert alone.shard.more
+    assert len(alone.settle()) == BATCH_COMMANDS
+    alone.shard.execute(alone.content.catalog, START)
+    assert not alone.shard.more
+    assert len(alone.settle()) == 1
+    alone.shard.execute(alone.content.catalog, START)
+    assert not alone.shard.more
 
 
 @pytest.mark.covers("CLU-10", "CMD-18")
