@@ -1,8 +1,9 @@
 """Which shards this node should lead, and what their leader does besides commands.
 
 Each shard prefers one node, so that leaders spread evenly (CLU-8); a leader that is not the preferred node
-hands over once the preferred one keeps up. A leader also writes the first administrator into an empty store
-(SEC-6) and removes outcomes past their retention (CMD-25).
+hands over once the preferred one keeps up, and so does one whose clock is behind (SCH-2). A leader also
+writes the first administrator into an empty store (SEC-6) and removes outcomes past their retention
+(CMD-25).
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Leadership:
         self._shards = shards
         self._commands = commands
         self._next_transfer = time.monotonic() + HAND_OVER_SECONDS
+        self._next_yield = dict.fromkeys(shards, 0.0)
         self._next_care = dict.fromkeys(shards, 0.0)
         self._bootstrap_term = 0
         self._bootstrap = None if launch.bootstrap is None else _bootstrap_command(launch.bootstrap)
@@ -54,6 +56,9 @@ class Leadership:
         for shard in self._shards.values():
             if now >= self._next_care[shard.number]:
                 self._care(shard, now)
+            if shard.clock_uncertain and shard.leads and now >= self._next_yield[shard.number]:
+                self._next_yield[shard.number] = now + HAND_OVER_SECONDS
+                self._yield(shard)
         if len(self._launch.peers) > 1 and now >= self._next_transfer:
             self._next_transfer = now + HAND_OVER_SECONDS
             self._hand_over()
@@ -76,12 +81,19 @@ class Leadership:
             if wanted != self._launch.node_number and shard.raft.leader_ready and shard.raft.keeps_up(wanted):
                 shard.raft.transfer(wanted)
 
+    def _yield(self, shard: Shard) -> None:
+        """Hand a shard to the next node that keeps up, if there is one."""
+        nodes = len(self._launch.peers)
+        others = ((self._launch.node_number + step) % nodes + 1 for step in range(nodes - 1))
+        target = next((node for node in others if shard.raft.keeps_up(node)), None)
+        if target is not None:
+            shard.raft.transfer(target)
+
     def resign(self) -> None:
         """Hand every leadership to another node, because this worker stops."""
-        nodes = len(self._launch.peers)
         for shard in self._shards.values():
-            if shard.leads and nodes > 1:
-                shard.raft.transfer(self._launch.node_number % nodes + 1)
+            if shard.leads:
+                self._yield(shard)
 
     def idle(self) -> bool:
         """Whether the worker may stop: nothing is in flight, and no shard is led here that another node could

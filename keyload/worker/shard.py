@@ -78,6 +78,8 @@ class Shard:
         """No command is forwarded before this instant: the last leader asked was not one."""
         self.more = False
         """Whether commands are left that the next turn can run at once."""
+        self.clock_uncertain = False
+        """Whether the clock lay too far behind the last logged instant when commands ran last (SCH-2)."""
         self._step = step
         self._seen = (0, 0)
         self._replay_to = raft.commit
@@ -127,6 +129,7 @@ class Shard:
                 self._above(reader), [call.pending for call in calls], catalog, ticks
             )
         self.queue.put_back(calls[batch.taken :])
+        self.clock_uncertain = batch.clock_uncertain
         self._step("Executed")
         completed = [
             Completed(call, answer) for call, answer in zip(calls, batch.answers, strict=False) if answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from harness.simulator.disk import Disk
 from keyload.consensus import Config, Message, Raft
@@ -16,11 +17,11 @@ from tests.unit.shards import START, collection, principal
 
 
 class Replica:
-    """Node 1 of some voters; what it would send is thrown away."""
+    """Node 1 of some voters; what it would send is kept in `sent`."""
 
-    def __init__(self, directory: Path, voters: tuple[int, ...], number: int = 1) -> None:
+    def __init__(self, directory: Path, voters: tuple[int, ...], number: int = 1, **options: Any) -> None:
         self.content = shards.Shard(
-            directory, shard=number, resources=[collection()], principals=[principal()]
+            directory, shard=number, resources=[collection()], principals=[principal()], **options
         )
         self.disk = Disk()
         config = Config(id=1, voters=voters, rng=Random(0))
@@ -28,6 +29,7 @@ class Replica:
         self.shard = Shard(
             number, self.raft, self.content.store, self.content.executor, lambda step: None, repeat=0.3
         )
+        self.sent: list[Message] = []
         self.calls = 0
 
     def settle(self) -> list[Completed]:
@@ -40,6 +42,7 @@ class Replica:
                 self.disk.sync()
             if work.committed:
                 completed += self.shard.apply(work.committed)[0]
+            self.sent += [*work.messages, *work.messages_after_sync]
             self.raft.advance(work)
         return completed
 
@@ -54,7 +57,7 @@ class Replica:
         self.settle()
         assert self.shard.leads
 
-    def put(self, *names: str) -> list[CommandCall]:
+    def put(self, *names: str, ticks: int = START) -> list[CommandCall]:
         """Queue one put for each name and execute them as one batch."""
         calls: list[CommandCall] = []
         for name in names:
@@ -62,5 +65,5 @@ class Replica:
             command = self.content.commit_command([PutDocument(collection="orders", id=name, json="{}")])
             calls.append(CommandCall(command, 0, self.calls, 10.0))
             self.shard.queue.add(calls[-1])
-        assert self.shard.execute(self.content.catalog, START).completed == ()
+        self.shard.execute(self.content.catalog, ticks)
         return calls
