@@ -68,10 +68,12 @@ async def _serve(
     supervisor.start()
     watching = asyncio.create_task(supervisor.watch())
     watching.add_done_callback(lambda task: stop.set())
-    await serve(front, listener, stop.wait)
-    orderly = await supervisor.stop(max(_LEAST_STOP_SECONDS, STOP_SECONDS - stop.age()))
+    try:
+        await serve(front, listener, stop.wait)
+    finally:
+        orderly = await supervisor.stop(max(_LEAST_STOP_SECONDS, STOP_SECONDS - stop.age()))
+        hub.close()
     await watching
-    hub.close()
     return 0 if orderly else NOT_ORDERLY
 
 

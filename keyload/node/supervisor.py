@@ -110,7 +110,7 @@ class Supervisor:
             orderly = not late
             for worker, process in list(self._processes.items()):
                 self._kill(worker, process)
-            await asyncio.gather(*self._keepers)
+            await asyncio.gather(*self._keepers, return_exceptions=True)  # `watch` raises what they raise
         if self._sockets is not None:
             shutil.rmtree(self._sockets, ignore_errors=True)
         return orderly

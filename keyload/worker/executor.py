@@ -127,7 +127,7 @@ class Executor:
             run.answers.append(run.answer(place, item))
         return run.finish()
 
-    def expire_outcomes(self, reader: Reader, now: int, limit: int = 1000) -> dict[bytes, bytes | None]:
+    def expire_outcomes(self, reader: Reader, now: int, limit: int) -> dict[bytes, bytes | None]:
         """Writes that remove outcomes older than the retention, oldest first, about `limit` of them
         (CMD-25)."""
         if self._retention == 0:

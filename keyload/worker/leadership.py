@@ -1,20 +1,21 @@
 """Which shards this node should lead, and what their leader does besides commands.
 
 Each shard prefers one node, so that leaders spread evenly (CLU-8); a leader that is not the preferred node
-hands over once the preferred one keeps up. A leader also writes the first administrator into an empty store
-(SEC-6) and removes outcomes past their retention (CMD-25).
+hands over once the preferred one keeps up, and so does one whose clock is behind (SCH-2). A leader also
+writes the first administrator into an empty store (SEC-6) and removes outcomes past their retention
+(CMD-25).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 
 from keyload.link.launch import Bootstrap, WorkerLaunch
 from keyload.link.messages import Command
-from keyload.worker.commands import CommandDesk
 from keyload.worker.executor import BOOTSTRAP
 from keyload.worker.shard import Shard
 
@@ -29,38 +30,50 @@ def preferred_node(shard: int, nodes: int) -> int:
     return shard % nodes + 1
 
 
+class Submitter(Protocol):
+    """Takes commands that the server itself issues: the worker's `CommandDesk`."""
+
+    def submit_internal(self, command: Command, now: float) -> None:
+        """Queue a command nobody waits for."""
+        ...
+
+
 class Leadership:
     """The duties of the leaders in one worker."""
 
-    def __init__(self, launch: WorkerLaunch, shards: Mapping[int, Shard], commands: CommandDesk) -> None:
+    def __init__(self, launch: WorkerLaunch, shards: Mapping[int, Shard], commands: Submitter) -> None:
         self._launch = launch
         self._shards = shards
         self._commands = commands
         self._next_transfer = time.monotonic() + HAND_OVER_SECONDS
-        self._next_care = 0.0
+        self._next_yield = dict.fromkeys(shards, 0.0)
+        self._next_care = dict.fromkeys(shards, 0.0)
+        self._bootstrap_term = 0
         self._bootstrap = None if launch.bootstrap is None else _bootstrap_command(launch.bootstrap)
 
     def tick(self, now: float) -> None:
         """Do what is due."""
-        if now >= self._next_care:
-            self._next_care = now + CARE_SECONDS
-            self._care(now)
+        for shard in self._shards.values():
+            if now >= self._next_care[shard.number]:
+                self._care(shard, now)
+            if shard.clock_uncertain and shard.leads and now >= self._next_yield[shard.number]:
+                self._next_yield[shard.number] = now + HAND_OVER_SECONDS
+                self._yield(shard)
         if len(self._launch.peers) > 1 and now >= self._next_transfer:
             self._next_transfer = now + HAND_OVER_SECONDS
             self._hand_over()
 
-    def _care(self, now: float) -> None:
-        ticks = time.time_ns() // 100
-        for shard in self._shards.values():
-            if not shard.raft.leader_ready or shard.in_flight:
-                continue
-            if shard.number == 0 and self._bootstrap is not None:
-                self._commands.submit_internal(self._bootstrap, now)
-                self._bootstrap = None
-            with shard.store.reader() as reader:
-                writes = shard.executor.expire_outcomes(reader, ticks)
-            if writes:
-                shard.propose_internal(writes)
+    def _care(self, shard: Shard, now: float) -> None:
+        if shard.number == 0 and shard.raft.leader_ready and self._bootstrap is not None:
+            self._submit_bootstrap(self._bootstrap, shard.raft.term, now)
+        if not shard.expire_outcomes(time.time_ns() // 100):
+            self._next_care[shard.number] = now + CARE_SECONDS
+
+    def _submit_bootstrap(self, bootstrap: Command, term: int, now: float) -> None:
+        """Once in each term led here: an attempt of an earlier one may have been lost with its leader."""
+        if term != self._bootstrap_term:
+            self._bootstrap_term = term
+            self._commands.submit_internal(bootstrap, now)
 
     def _hand_over(self) -> None:
         for shard in self._shards.values():
@@ -68,12 +81,19 @@ class Leadership:
             if wanted != self._launch.node_number and shard.raft.leader_ready and shard.raft.keeps_up(wanted):
                 shard.raft.transfer(wanted)
 
+    def _yield(self, shard: Shard) -> None:
+        """Hand a shard to the next node that keeps up, if there is one."""
+        nodes = len(self._launch.peers)
+        others = ((self._launch.node_number + step) % nodes + 1 for step in range(nodes - 1))
+        target = next((node for node in others if shard.raft.keeps_up(node)), None)
+        if target is not None:
+            shard.raft.transfer(target)
+
     def resign(self) -> None:
         """Hand every leadership to another node, because this worker stops."""
-        nodes = len(self._launch.peers)
         for shard in self._shards.values():
-            if shard.leads and nodes > 1:
-                shard.raft.transfer(self._launch.node_number % nodes + 1)
+            if shard.leads:
+                self._yield(shard)
 
     def idle(self) -> bool:
         """Whether the worker may stop: nothing is in flight, and no shard is led here that another node could

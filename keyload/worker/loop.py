@@ -153,8 +153,9 @@ class Worker:
         mark_clean(Path(self._launch.directory) / f"worker-{self._launch.worker}")
 
     def _patience(self) -> int:
-        """Milliseconds the next poll may wait: none while consensus has work, else until the next tick."""
-        if self._unfinished:
+        """Milliseconds the next poll may wait: none while consensus or commands have work, else until the
+        next tick."""
+        if self._unfinished or any(shard.more for shard in self._shards.values()):
             return 0
         return max(0, int((self._next_tick - time.monotonic()) * 1000) + 1)
 

@@ -16,7 +16,7 @@ import msgspec
 from keyload.consensus import Entry, Raft, Role
 from keyload.contract.errors import ErrorCode
 from keyload.link.catalog import Catalog
-from keyload.storage import Layered, Store, WriteSet, pack_writes, stored_form, unpack_writes
+from keyload.storage import Layered, Reader, Store, WriteSet, pack_writes, stored_form, unpack_writes
 from keyload.worker.barriers import BarrierQueue
 from keyload.worker.batch import Answer
 from keyload.worker.calls import CommandCall, Missing, refusal
@@ -28,6 +28,8 @@ MAX_IN_FLIGHT = 2
 """Batches proposed and not yet applied: one in flight, one executed on top of it (DECISIONS 3)."""
 
 BATCH_COMMANDS = 256
+EXPIRED_OUTCOMES = 1000
+"""Outcomes removed in one slice, about."""
 
 
 class Completed(NamedTuple):
@@ -74,6 +76,10 @@ class Shard:
         self.in_flight: deque[InFlight] = deque()
         self.hold_until = 0.0
         """No command is forwarded before this instant: the last leader asked was not one."""
+        self.more = False
+        """Whether commands are left that the next turn can run at once."""
+        self.clock_uncertain = False
+        """Whether the clock lay too far behind the last logged instant when commands ran last (SCH-2)."""
         self._step = step
         self._seen = (0, 0)
         self._replay_to = raft.commit
@@ -112,25 +118,28 @@ class Shard:
         `ticks` is the node's clock in units of 100 ns since 1970. Commands that name a later catalog than the
         present one stay in the queue.
         """
+        self.more = False
         if not self.queue or len(self.in_flight) >= MAX_IN_FLIGHT or not self.raft.leader_ready:
             return NOTHING
         calls = self._runnable(catalog)
         if not calls:
             return NOTHING
         with self.store.reader() as reader:
-            base = (
-                Layered(reader, *(flight.writes for flight in self.in_flight)) if self.in_flight else reader
+            batch = self.executor.execute(
+                self._above(reader), [call.pending for call in calls], catalog, ticks
             )
-            batch = self.executor.execute(base, [call.pending for call in calls], catalog, ticks)
         self.queue.put_back(calls[batch.taken :])
+        self.clock_uncertain = batch.clock_uncertain
         self._step("Executed")
         completed = [
             Completed(call, answer) for call, answer in zip(calls, batch.answers, strict=False) if answer
         ]
         missing = [Missing(calls[place], needs) for place, needs in batch.evidence]
         if not batch.writes:
+            self.more = bool(self.queue)
             return Executed(missing, completed)
         if self._propose(completed, batch.writes):
+            self.more = bool(self.queue)
             for call, _ in completed:
                 call.submitted = True
         else:
@@ -154,9 +163,23 @@ class Shard:
         self.in_flight.append(InFlight(index, self.raft.term, completed, writes, stored))
         return True
 
-    def propose_internal(self, writes: dict[bytes, bytes | None]) -> None:
-        """Propose writes that no command asked for, such as the removal of old outcomes (CMD-25)."""
-        self._propose((), writes)
+    def expire_outcomes(self, ticks: int) -> bool:
+        """Remove a slice of the outcomes past their retention (CMD-25); whether that should go on at once,
+        because there are more or no batch could be in flight now.
+        """
+        if not self.raft.leader_ready:
+            return False
+        if len(self.in_flight) >= MAX_IN_FLIGHT:
+            return True
+        with self.store.reader() as reader:
+            writes = self.executor.expire_outcomes(self._above(reader), ticks, EXPIRED_OUTCOMES)
+        if writes:
+            self._propose((), writes)
+        return len(writes) >= EXPIRED_OUTCOMES
+
+    def _above(self, reader: Reader) -> Reader:
+        """The applied state with the batches in flight on top of it."""
+        return Layered(reader, *(flight.writes for flight in self.in_flight)) if self.in_flight else reader
 
     # -- applying
 

@@ -26,6 +26,7 @@ from keyload.models.documents.keys import (
 from keyload.models.documents.patches import apply_patches, patch_paths
 from keyload.models.documents.rows import check_row
 from keyload.models.security import fields
+from keyload.models.security.rights import Rights
 
 WRITE = capabilities.mask("DocumentsWrite")
 Receipts = tuple[Receipt, ...]
@@ -81,10 +82,15 @@ def _check_and_index_put(
     if plan.rows is not None:
         check_row(plan.rows, new, mutation.id)
     old = None if before is None or before.deleted else json_text.check(before.json, object_only=True)
+    if plan.policies:
+        _check_fields_put(context.rights, plan, mutation, old, new)
     _index(context, plan, mutation.id, old, new)
-    if not plan.policies:
-        return
-    rights = context.rights
+
+
+def _check_fields_put(
+    rights: Rights, plan: CollectionPlan, mutation: PutDocument, old: Any, new: Any
+) -> None:
+    """Before any index is asked: a conflict would tell of values the caller may not even write."""
     fields.require_write_of_tree(plan.policies, rights, new)
     if old is None:
         return
@@ -125,6 +131,8 @@ def _patch(context: CommandContext, mutation: PatchDocument) -> Receipts:
     plan = _open(context, mutation.collection)
     key, stored, before = _live(context, mutation.collection, mutation.id, mutation.expected_revision)
     paths = patch_paths(mutation.patches, plan.rows)
+    for steps in paths if plan.policies else ():
+        fields.require_write(plan.policies, context.rights, steps)
     new = json_text.check(before.json, object_only=True)
     apply_patches(new, mutation.patches, paths, plan.rows)
     text = json_text.canonical(new).decode()
@@ -133,8 +141,6 @@ def _patch(context: CommandContext, mutation: PatchDocument) -> Receipts:
         check_row(plan.rows, new, mutation.id)
     if plan.indexes:
         _index(context, plan, mutation.id, json_text.check(before.json, object_only=True), new)
-    for steps in paths if plan.policies else ():
-        fields.require_write(plan.policies, context.rights, steps)
     after = StoredDocument(before.revision + 1, text, before.owner_id, before.project_id, context.instant)
     return _store(context, key, mutation, after, before, stored)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from keyload.contract.catalog import DocumentAuthority, ResourceKind, SensitiveFieldPolicy
+from keyload.contract.catalog import DocumentAuthority, IndexDefinition, ResourceKind, SensitiveFieldPolicy
 from keyload.contract.documents import DeleteDocument, FieldPatch, PatchDocument, PatchKind, PutDocument
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.shared import RowAccess
@@ -369,3 +369,23 @@ def test_inside_something_withheld_nothing_more_is_listed(open_shard: OpenShard)
     shard.commit(put(text='{"a":{"b":1},"l":[{"x":1},null]}'), by="star")
     found = shard.get("a")
     assert (json.loads(found.json), found.redacted_fields) == ({"l": [None, None]}, ("/a", "/l/0", "/l/1"))
+
+
+@pytest.mark.covers("DOC-17", "SEC-18", "SEC-30")
+def test_a_unique_index_tells_nothing_of_a_field_the_caller_may_not_write(open_shard: OpenShard) -> None:
+    shard = open_shard(
+        resources=[
+            collection(
+                field_policies=(policy("/ssn"),),
+                indexes=(IndexDefinition(name="one", fields=("/ssn",), unique=True),),
+            )
+        ],
+        principals=[ANN, principal("boss", field_grants=("*",))],
+    )
+    shard.commit(put("theirs", '{"ssn":"1"}'), by="boss")
+    shard.commit(put("mine", "{}"))
+    for guess in ("1", "2"):
+        text = f'"{guess}"'
+        assert refused(shard, put("new", f'{{"ssn":{text}}}')) == ErrorCode.PERMISSION_DENIED
+        assert refused(shard, patch(1, set_("/ssn", text), document_id="mine")) == ErrorCode.PERMISSION_DENIED
+    assert refused(shard, put("new", '{"ssn":"1"}'), by="boss") == ErrorCode.CONFLICT

@@ -49,8 +49,15 @@ class RecordingHub:
 class Bench:
     """A supervisor with its hub, its notices and what its workers were told."""
 
-    def __init__(self, directory: Path, program: str, workers: int = 1, **options: Any) -> None:
-        self.hub = RecordingHub()
+    def __init__(
+        self,
+        directory: Path,
+        program: str,
+        workers: int = 1,
+        hub: RecordingHub | None = None,
+        **options: Any,
+    ) -> None:
+        self.hub = hub or RecordingHub()
         self.notices: list[tuple[str, dict[str, int]]] = []
         self._heard = directory / "heard"
         settings = settings_of(alone(workers=workers, dataDirectory=str(directory)))
@@ -162,6 +169,30 @@ def test_a_worker_that_does_not_stop_is_killed_when_the_time_is_over(tmp_path: P
 
     assert run(bench, test, seconds=0.3) is False
     assert bench.count(Category.WORKER_KILLED) == 1
+    assert bench.supervisor.process_ids == {}
+
+
+class BrokenHub(RecordingHub):
+    """A front that cannot listen for worker 1."""
+
+    def attach(self, worker: int, endpoint: str) -> None:
+        super().attach(worker, endpoint)
+        if worker == 1:
+            raise ValueError("no endpoint")
+
+
+@pytest.mark.covers("CLU-30")
+def test_after_a_defect_the_other_workers_are_stopped_and_the_sockets_removed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, OBEYS, workers=2, hub=BrokenHub())
+
+    async def test() -> None:
+        with pytest.raises(ValueError, match="no endpoint"):
+            await bench.supervisor.watch()
+        await until(lambda: len(bench.launches()) == 1)
+
+    assert run(bench, test) is True
+    endpoints = [endpoint for what, _, endpoint in bench.hub.told if what == "attach"]
+    assert not any(Path(endpoint.removeprefix("ipc://")).parent.exists() for endpoint in endpoints)
     assert bench.supervisor.process_ids == {}
 
 

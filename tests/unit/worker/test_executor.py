@@ -414,9 +414,9 @@ def test_removal_goes_in_slices_and_never_when_outcomes_are_kept_for_ever(shard:
         far = START + 8 * TICKS_PER_DAY
         assert len(shard.executor.expire_outcomes(reader, far, 10)) == 11
         assert len(shard.executor.expire_outcomes(reader, far, 11)) == 22
-        assert len(shard.executor.expire_outcomes(reader, far)) == 33
+        assert len(shard.executor.expire_outcomes(reader, far, 31)) == 33
         kept = shard.new_executor(outcomes_retention_days=0)
-        assert kept.expire_outcomes(reader, far) == {}
+        assert kept.expire_outcomes(reader, far, 10) == {}
 
 
 def test_outcome_records_are_small(shard: Shard) -> None:

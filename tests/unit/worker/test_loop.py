@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from keyload.codec.identity import atomic_partition_id, data_shard
 from keyload.contract.shared import CommitReceipt
 from keyload.link import framing
 from keyload.link.launch import CommandLimits
 from keyload.link.messages import Confirmed, Read, Refusal, Reply, Usage
-from tests.unit.worker.support import WorkerUnderTest, problem, put
+from tests.unit.worker.support import SHARDS, WorkerUnderTest, partition, problem, put
 
 Start = Callable[..., WorkerUnderTest]
 
@@ -57,7 +58,7 @@ def test_a_document_is_committed_and_read_back_in_every_shard(start: Start) -> N
         assert (read["json"], read["revision"]) == (f'{{"n": {number}}}', 1)
 
 
-@pytest.mark.covers("CMD-18", "STO-5", "STO-6")
+@pytest.mark.covers("CMD-18", "STO-6")
 def test_after_a_restart_data_receipts_and_catalog_are_the_same(start: Start) -> None:
     first = start()
     first.wait_ready()
@@ -72,6 +73,27 @@ def test_after_a_restart_data_receipts_and_catalog_are_the_same(start: Start) ->
     assert isinstance(again, Reply)
     assert again.payload == before.payload
     assert document(second.read_document("key", "doc"))["revision"] == 1
+
+
+@pytest.mark.covers("STO-5")
+def test_after_the_machine_stopped_the_log_makes_the_state_again(start: Start, tmp_path: Path) -> None:
+    first = start()
+    first.wait_ready()
+    first.configure_collection()
+    tree = put("key", "doc", '{"a":1}')
+    before = first.commit(tree)
+    shard = data_shard(atomic_partition_id(*partition("key")), SHARDS)
+    first.stop()
+    state = tmp_path / "node" / "worker-0" / f"shard-{shard}" / "data.mdb"
+    state.write_bytes(state.read_bytes()[: 3 * 4096])
+    (tmp_path / "node" / "worker-0" / "boot").write_text('{"boot_id":"another","clean":false}')
+    second = start()
+    second.wait_ready()
+    again = second.commit(tree)
+    assert isinstance(before, Reply)
+    assert isinstance(again, Reply)
+    assert again.payload == before.payload
+    assert document(second.read_document("key", "doc"))["json"] == '{"a":1}'
 
 
 @pytest.mark.covers("CMD-18", "CMD-28")

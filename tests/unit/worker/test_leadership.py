@@ -1,0 +1,117 @@
+"""What leaders do besides commands: the first administrator, handing over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from keyload.consensus import Message
+from keyload.consensus.messages import MessageKind
+from keyload.link.launch import Bootstrap, PeerAddress, WorkerLaunch
+from keyload.link.messages import Command
+from keyload.worker.leadership import CARE_SECONDS, Leadership
+from tests.unit.shards import INCARNATION, SECOND, START
+from tests.unit.worker.replica import Replica
+
+
+class Submitted:
+    """Takes the commands that the server itself issues."""
+
+    def __init__(self) -> None:
+        self.commands: list[Command] = []
+
+    def submit_internal(self, command: Command, now: float) -> None:
+        self.commands.append(command)
+
+
+def launch(peers: int) -> WorkerLaunch:
+    return WorkerLaunch(
+        worker=0,
+        workers=1,
+        shards=3,
+        node_number=1,
+        node_id="one",
+        incarnation=INCARNATION,
+        directory="",
+        endpoint="",
+        guard=b"",
+        durability="QuorumProcessDurable",
+        peers=[PeerAddress(number, f"node{number}", "", 1, "") for number in range(1, peers + 1)],
+        bootstrap=Bootstrap("root", "0" * 64),
+    )
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> Iterator[Callable[[int], Replica]]:
+    opened: list[Replica] = []
+
+    def make(number: int) -> Replica:
+        opened.append(Replica(tmp_path, (1, 2, 3), number, outcomes_retention_days=0))
+        return opened[-1]
+
+    yield make
+    for item in opened:
+        item.content.close()
+
+
+@pytest.mark.covers("SEC-6")
+def test_the_first_administrator_is_tried_once_in_each_term_led(replica: Callable[[int], Replica]) -> None:
+    node = replica(0)
+    submitted = Submitted()
+    duties = Leadership(launch(3), {0: node.shard}, submitted)
+    now = 1.0
+    counts: list[int] = []
+    for term in (1, 3):
+        node.lead(term, index=1 if term == 1 else 2)
+        for _ in range(3):
+            now += CARE_SECONDS
+            duties.tick(now)
+        counts.append(len(submitted.commands))
+        node.raft.step(Message(MessageKind.HEARTBEAT, 2, 1, term + 1))
+        node.settle()
+        duties.tick(now + CARE_SECONDS)
+        counts.append(len(submitted.commands))
+    assert counts == [1, 1, 2, 2], "an attempt may be lost with the leader it was made by"
+    assert len({command.operation for command in submitted.commands}) == 1
+
+
+def handed_to(node: Replica) -> list[int]:
+    """Whom the node told to stand for election since it was asked last."""
+    node.settle()
+    told = [message.to for message in node.sent if message.kind is MessageKind.TIMEOUT_NOW]
+    node.sent.clear()
+    return told
+
+
+@pytest.mark.covers("SCH-2")
+def test_a_leader_whose_clock_is_behind_hands_over_and_not_in_every_tick(
+    replica: Callable[[int], Replica],
+) -> None:
+    node = replica(1)
+    node.lead()
+    duties = Leadership(launch(3), {1: node.shard}, Submitted())
+    node.put("a")
+    node.settle()
+    node.raft.step(Message(MessageKind.APPEND_REPLY, 2, 1, 1, index=2))
+    node.settle()
+    duties.tick(1.0)
+    assert handed_to(node) == [], "its clock was right so far"
+    node.put("b", ticks=START - SECOND)
+    duties.tick(1.1)
+    assert handed_to(node) == [2], "node 3 does not keep up"
+    duties.tick(1.2)
+    assert handed_to(node) == []
+
+
+@pytest.mark.covers("CLU-30")
+def test_who_stops_hands_its_shards_to_a_node_that_keeps_up(replica: Callable[[int], Replica]) -> None:
+    node = replica(1)
+    duties = Leadership(launch(3), {1: node.shard}, Submitted())
+    duties.resign()
+    assert duties.idle()
+    node.lead()
+    duties.resign()
+    assert handed_to(node) == [2]
+    assert not duties.idle()
