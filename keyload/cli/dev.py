@@ -43,7 +43,7 @@ def run_until_interrupted(cluster: LocalCluster) -> None:
         announce(cluster.profile)
         while (node := cluster.ended()) is None:
             time.sleep(_POLL_SECONDS)
-        raise LocalError(f"{node.profile.id} ended with status {node.exit_status}: {node.last_words()}")
+        raise LocalError(f"{node.obituary()} The other nodes are stopped too.")
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(

@@ -28,7 +28,7 @@ class Interrupted(BaseException):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words in _HELP_WORDS:
+    if not words or words in _HELP_WORDS or "--help" in words:
         sys.stdout.write(help_text())
         return 0
     try:

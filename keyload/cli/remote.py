@@ -70,7 +70,10 @@ def _client(url: str, profile: str | None) -> Client:
         origin = read_origin(url.rstrip("/"))
     except ValueError as error:
         raise UsageError(f"{url}: {error}.") from None
-    client = Client(url, _key(profile), timeout=CALL_SECONDS, retries=0)
+    try:
+        client = Client(url, _key(profile), timeout=CALL_SECONDS, retries=0)
+    except ValueError as error:
+        raise KeyLoadError(ErrorCode.UNAUTHENTICATED, f"KEYLOAD_API_KEY or the profile: {error}.") from None
     if not _is_reachable(origin):
         client.close()
         raise KeyLoadError(ErrorCode.OWNERSHIP_LOST, f"The node at {url} cannot be reached.")

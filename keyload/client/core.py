@@ -7,6 +7,7 @@ gets back either the result, a pause before the next try, or an exception.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final, Generic, TypeVar
@@ -27,6 +28,7 @@ DEFAULT_TIMEOUT: Final = 30.0
 DEFAULT_RETRIES: Final = 8
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 2.0
+_KEY = re.compile(r"[!-~]+")  # what an HTTP header can carry
 _REPEATABLE = {ErrorCode.UNKNOWN_WRITE_OUTCOME, ErrorCode.OWNERSHIP_LOST}
 _TELLS_NOTHING = UNSTORED | {ErrorCode.RESOURCE_EXHAUSTED, ErrorCode.PERMISSION_DENIED}
 """Refusals of a repeat that leave open what became of an earlier try (CON-62, CON-63, ADM-15)."""
@@ -116,6 +118,10 @@ class Nodes:
         texts = [addresses] if isinstance(addresses, str) else list(addresses)
         if not texts or not all(text.startswith(("http://", "https://")) for text in texts):
             raise ValueError("give at least one address that begins with http:// or https://")
+        if not _KEY.fullmatch(key):
+            raise ValueError(
+                "a key is not empty and has neither spaces, line ends nor characters beyond ASCII"
+            )
         self._addresses = [text.rstrip("/") for text in texts]
         self._current = 0
         self.headers = {"authorization": f"Bearer {key}", "accept-encoding": "identity"}

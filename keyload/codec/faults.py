@@ -32,6 +32,8 @@ def one_of(names: Iterable[str], wrong: str = "") -> str:
     """What was expected where a name was wanted: all of them, or the nearest first."""
     allowed = list(names)
     near = get_close_matches(wrong[:64], allowed, 1)
+    if near == allowed:
+        return near[0]
     return (f"{near[0]}, or another " if near else "") + "one of " + ", ".join(allowed)
 
 

@@ -105,8 +105,14 @@ class LocalNode:
             self._pump.join(_PROBE_SECONDS)
         return status
 
-    def last_words(self) -> str:
-        """The end of the node's log, for a message."""
+    def obituary(self) -> str:
+        """How the node ended, for people; its last words only when it ended by itself."""
+        status = self.exit_status
+        if status is not None and status < 0:
+            return f"{self.profile.id} was ended by signal {-status}; its log is {self.log}."
+        return f"{self.profile.id} ended with status {status}; {self.log} ends with: {self._last_words()}"
+
+    def _last_words(self) -> str:
         try:
             lines = self.log.read_bytes()[-4096:].decode(errors="replace").splitlines()
         except OSError:
@@ -164,7 +170,7 @@ class LocalCluster:
         ports = [(node.http_port, node.peer_port) for node in self.profile.nodes]
         busy = busy_port(ports, self.workers)
         if busy is not None:
-            raise LocalError(f"Port {busy} is in use; nothing was started.")
+            raise LocalError(f"Port {busy} is in use, perhaps by nodes of another run; nothing was started.")
         self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         for node in self.nodes:
             node.start()
@@ -176,9 +182,7 @@ class LocalCluster:
         while waiting:
             for node in waiting:
                 if node.process_id is None:
-                    raise LocalError(
-                        f"{node.profile.id} ended with status {node.exit_status}: {node.last_words()}"
-                    )
+                    raise LocalError(node.obituary())
             waiting = [node for node in waiting if not node.is_ready()]
             if waiting and time.monotonic() > deadline:
                 names = ", ".join(node.profile.id for node in waiting)

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, cast
 
-from keyload.codec.decoding import decode_arguments
+from keyload.codec.decoding import decode_arguments, example_arguments
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.operations import Operation
-from keyload.front.calls import Invoker, RequestContext
+from keyload.front.calls import Frame, Invoker, RequestContext
 from keyload.front.mcp import tools
 from keyload.front.mcp.preflight import INVOKE
 from keyload.front.mcp.replies import Answer, Placeholder, failure, success
@@ -101,12 +101,15 @@ class ToolCalls:
         return success(result, None, line)
 
     async def _run(self, exchange: Exchange) -> Answer:
-        tool_id = tools.invoke_target(exchange.context.frame.arguments)
+        tool_id = _target(exchange.context.frame)
         try:
             invocation = await self._gateway.invoke(f"{tools.SOURCE}:{tool_id}", {})
         except ToolNotFound:
             raise KeyLoadError(
-                ErrorCode.NOT_FOUND, "There is no operation with this toolId.", path="/toolId"
+                ErrorCode.NOT_FOUND,
+                "There is no operation with this toolId.",
+                path="/toolId",
+                expected="a toolId that gateway_tools_search or gateway_tools_route found",
             ) from None
         if isinstance(invocation.output, Answer):
             return invocation.output
@@ -132,6 +135,16 @@ class ToolCalls:
             return success(outcome.payload, outcome.request_id, f"{operation.title}: done.")
 
         return adapter
+
+
+def _target(frame: Frame) -> str:
+    """The name an invocation aims at; a refusal shows the whole call when its target is known."""
+    try:
+        return tools.invoke_target(frame.arguments)
+    except KeyLoadError as error:
+        if frame.operation is not None:
+            error.example = {"toolId": frame.tool_id, "arguments": example_arguments(frame.operation)}
+        raise
 
 
 def _unexpected(operation: Operation | None) -> KeyLoadError:

@@ -122,7 +122,8 @@ class McpHost:
         exchange = _exchange(ctx)
         if params.name not in META_TOOLS or params.name != exchange.context.frame.tool:
             raise _invalid(
-                ErrorCode.NOT_FOUND, "There are three tools; operations are not tools of their own."
+                ErrorCode.NOT_FOUND,
+                "There are three tools; operations are none of them, gateway_tool_invoke runs those.",
             )
         answer = exchange.answer = await self._calls.answer(exchange)
         return {

@@ -31,7 +31,7 @@ def keyload(*words: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.covers("CLI-2")
-@pytest.mark.parametrize("words", [[], ["help"], ["--help"], ["-h"]])
+@pytest.mark.parametrize("words", [[], ["help"], ["--help"], ["-h"], ["key", "create", "--help"]])
 def test_help_is_a_success(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     written = capsys.readouterr()
@@ -98,6 +98,14 @@ def test_no_key_and_no_node_are_told_apart() -> None:
     assert problems[1]["detail"].endswith("cannot be reached.")
     assert "missing.json" in problems[2]["detail"]
     assert "nothing" not in no_node.stderr
+
+
+@pytest.mark.covers("CLI-1", "CLI-4")
+@pytest.mark.parametrize("key", ["", "line\n"])
+def test_a_key_that_cannot_be_sent_is_not_called_a_lost_majority(key: str) -> None:
+    done = keyload("status", "http://127.0.0.1:5101", KEYLOAD_API_KEY=key)
+    assert done.returncode == 1
+    assert json.loads(done.stderr)["errorCode"] == "Unauthenticated"
 
 
 @pytest.mark.covers("CLI-10", "CLU-5")

@@ -224,6 +224,12 @@ def test_addresses_must_be_http() -> None:
             Nodes(wrong, "k.s")
 
 
+@pytest.mark.parametrize("key", ["", "k.s\n", "k s", "k\u00e9y"])
+def test_a_key_that_no_header_carries_is_refused_at_once(key: str) -> None:
+    with pytest.raises(ValueError, match="a key"):
+        Nodes("http://a", key)
+
+
 DEFINITE = {str(code) for code in ErrorCode} - {
     "UnknownWriteOutcome",
     "OwnershipLost",

@@ -237,6 +237,24 @@ def test_bad_arguments_are_a_validation_answer(tool: str, arguments: Any, modern
     assert invoke.calls == []
 
 
+@pytest.mark.covers("MCP-16", "MCP-18")
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"arguments": {"partition": {}, "collection": "notes", "id": "first"}},
+        {"arguments": "{}"},
+        {"reference": {}},
+    ],
+)
+def test_a_call_of_the_wrong_form_is_shown_the_right_one(members: dict[str, Any]) -> None:
+    async def test(driver: Driver) -> None:
+        error = failed(await driver.call(INVOKE, {"toolId": GET, **members}), "Validation")["error"]
+        assert error["example"]["toolId"] == GET
+        assert set(error["example"]["arguments"]["request"]) == {"reference"}
+
+    with_driver(test)
+
+
 @ERAS
 @pytest.mark.covers("MCP-17")
 @pytest.mark.parametrize("arguments", [["x"], "query", 5])
