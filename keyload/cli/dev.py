@@ -38,6 +38,7 @@ def run_until_interrupted(cluster: LocalCluster) -> None:
     All nodes have ended when it leaves, however it leaves.
     """
     try:
+        print(f"starting {len(cluster.profile.nodes)} node(s); this takes some seconds", flush=True)
         cluster.start()
         cluster.wait_ready()
         announce(cluster.profile)
