@@ -105,8 +105,16 @@ class Ledger:
 
     async def write(self, way: Way, account: Account, seconds: float = DEFINITE_SECONDS) -> None:
         """Send one new command until its answer is definite."""
-        written = account.next_command(self._chance)
-        written.receipt = await way.until_definite(partial(send, account, written), seconds)
+        written = self.begin(account)
+        self.answered(written, await way.until_definite(partial(send, account, written), seconds))
+
+    def begin(self, account: Account) -> Written:
+        """Put down the next command of an account, before it is sent."""
+        return account.next_command(self._chance)
+
+    def answered(self, written: Written, receipt: Tree) -> None:
+        """Put down the definite answer to a command."""
+        written.receipt = receipt
         self.answers.append(time.monotonic())
 
     async def settle(self, way: Way) -> int:

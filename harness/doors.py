@@ -223,13 +223,16 @@ class Way:
 
     async def _once(self, attempt: Attempt) -> Any:
         if self._session is None:
-            url = self._urls[self._place % len(self._urls)]
-            self._session = _Session(self._opened(url, self._key, self._attempt_seconds))
+            self._session = _Session(self._opened(self._url, self._key, self._attempt_seconds))
         try:
             async with asyncio.timeout(_OPENING_FACTOR * self._attempt_seconds):
                 return await self._session.ask(attempt)
         except TimeoutError as error:
             raise lost(error) from error
+
+    @property
+    def _url(self) -> str:
+        return self._urls[self._place % len(self._urls)]
 
     async def _leave(self) -> None:
         if self._session is not None:

@@ -12,6 +12,11 @@ from collections.abc import Callable
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
 
+GATHER_SECONDS = 0.002
+"""Barriers begin at least so long after each other: under load one then serves several requests, at a
+small price in waiting; a request that comes alone never waits for it.
+"""
+
 BarrierAnswer = Callable[[int | None], None]
 """Takes the confirmed catalog version, None when the barrier was not reached."""
 
@@ -27,15 +32,14 @@ class SharedBarrier:
         self._in_flight: _Waiters | None = None
         self._forming: _Waiters = deque()
         self._scheduled = False
+        self._begun_at = 0.0
 
     def wait(self) -> asyncio.Future[int]:
         """A future of the confirmed catalog version, or OwnershipLost when it is not reached (CLU-25)."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[int] = loop.create_future()
         self._forming.append((loop.time() + self._wait_seconds, future))
-        if self._in_flight is None and not self._scheduled:
-            self._scheduled = True
-            loop.call_soon(self._launch)
+        self._schedule(loop)
         return future
 
     def expire(self, now: float) -> None:
@@ -44,10 +48,20 @@ class SharedBarrier:
             while waiters and waiters[0][0] <= now:
                 _settle(waiters.popleft()[1], None)
 
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._in_flight is None and self._forming and not self._scheduled:
+            self._scheduled = True
+            begin_at = self._begun_at + GATHER_SECONDS
+            if begin_at <= loop.time():
+                loop.call_soon(self._launch)
+            else:
+                loop.call_at(begin_at, self._launch)
+
     def _launch(self) -> None:
         self._scheduled = False
         if self._in_flight is not None or not self._forming:
             return
+        self._begun_at = asyncio.get_running_loop().time()
         self._in_flight, self._forming = self._forming, deque()
         self._begin(self._finish)
 
@@ -55,9 +69,7 @@ class SharedBarrier:
         waiters, self._in_flight = self._in_flight or (), None
         for _, future in waiters:
             _settle(future, result)
-        if self._forming and not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._launch)
+        self._schedule(asyncio.get_running_loop())
 
 
 def lost() -> KeyLoadError:

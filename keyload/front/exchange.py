@@ -1,8 +1,8 @@
 """Reading a request's body and writing its answer, bounded in bytes and time.
 
-The server below limits neither, and it never finishes an answer while chunks of the request that nobody took
-wait in its queue. So an answer that is given early is written completely first, then the rest of the request
-is read and thrown away within bounds, and only then is the answer declared finished.
+No server below limits the time of both, and Hypercorn (HTTP/2) never finishes an answer while chunks of the
+request that nobody took wait in its queue. So an answer that is given early is written completely first, then
+the rest of the request is read and thrown away within bounds, and only then is the answer declared finished.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 
 from keyload.front.exchange import Timeouts
-from keyload.front.http1.connection import Connection
+from keyload.front.http1.connection import PREFACE, Connection
 from keyload.front.http1.head import HEAD_BYTES
 from keyload.link import log
 
@@ -33,29 +33,41 @@ SWEEP_SECONDS = 1.0
 class IdleTimer:
     """Closes a connection of Hypercorn's that carried no request for the keep-alive time.
 
-    Hypercorn has two tasks for that, and keeps a connection whose peer has left for the whole time.
+    Hypercorn has two tasks for that, and keeps a connection whose peer has left for the whole time; and it
+    takes the preface of HTTP/2 (`prefaced`) for a request, which never ends.
     """
 
-    def __init__(self, writer: asyncio.StreamWriter, seconds: float) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, seconds: float, prefaced: bool) -> None:
         self._writer = writer
         self._seconds = seconds
+        self._prefaced = prefaced
         self._handle: asyncio.TimerHandle | None = None
 
     async def restart(self, task_group: object, action: object) -> None:
         """No request is running from now on."""
-        await self.stop()
+        self._cancel()
         self._handle = asyncio.get_running_loop().call_later(self._seconds, self._writer.close)
 
     async def stop(self) -> None:
-        """A request has begun, or the connection is over."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        """A request has begun."""
+        if self._prefaced:
+            self._prefaced = False
+        else:
+            self._cancel()
+
+    def end(self) -> None:
+        """The connection is over."""
+        self._cancel()
 
     def close_if_idle(self) -> None:
         """End the connection now unless a request is running."""
         if self._handle is not None:
             self._writer.close()
+
+    def _cancel(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
 
 
 Handed = asyncio.Task[None]
@@ -124,7 +136,7 @@ class Server:
         protocol.connection_made(transport)
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         reader.feed_data(begun)
-        timer = IdleTimer(writer, self.keep_alive)
+        timer = IdleTimer(writer, self.keep_alive, begun.startswith(PREFACE))
         self._handed[loop.create_task(self._serve_handed(reader, writer, timer))] = timer
 
     async def _serve_handed(
@@ -141,7 +153,7 @@ class Server:
         except Exception as error:
             log.failure(log.Category.CONNECTION_FAILED, error)
         finally:
-            await timer.stop()
+            timer.end()
             self._handed.pop(cast("Handed", asyncio.current_task()), None)
             if not self.connections:
                 self._ended.set()

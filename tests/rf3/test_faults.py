@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -35,7 +36,8 @@ async def write_through(
     async with stream_of_commits(ledger, cluster.urls, cluster.key):
         await commands_more(ledger, COMMANDS_BEFORE)
         await hurt()
-        seconds = await seconds_until_served(ledger, healthy, cluster.key, PROBES)
+        seconds, trouble = await seconds_until_served(ledger, healthy, cluster.key, PROBES)
+        sys.stdout.write("\n".join([f"all shards served again after {seconds:.2f} s", *trouble, ""]))
         await commands_more(ledger, COMMANDS_AFTER)
         await heal()
         await commands_more(ledger, COMMANDS_AFTER)

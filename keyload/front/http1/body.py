@@ -10,8 +10,11 @@ import re
 from keyload.front.http1.head import HEAD_BYTES, Refused
 
 LINE_BYTES = 256
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t\x20-\x7e\x80-\xff]*)?")
-_TRAILER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*")
+_FRAMING = frozenset((b"content-length", b"transfer-encoding"))
+_TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_QUOTED = rb'"[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]*"'
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;%b(?:=(?:%b|%b))?)*" % (_TOKEN, _TOKEN, _QUOTED))
+_TRAILER = re.compile(rb"(%b):[\t\x20-\x7e\x80-\xff]*" % _TOKEN)
 
 
 class Sized:
@@ -67,7 +70,9 @@ class Chunked:
         return b"".join(pieces), data[at:]
 
     def _unfinished(self, begun: bytes) -> bytes:
-        limit = 1 if self._within else HEAD_BYTES if self._trailer_bytes is not None else LINE_BYTES
+        if self._within and begun not in (b"", b"\r"):
+            raise Refused(400)
+        limit = LINE_BYTES if self._trailer_bytes is None else HEAD_BYTES
         if len(begun) > limit or b"\n" in begun or b"\r" in begun[:-1]:
             raise Refused(400)
         return begun
@@ -95,7 +100,9 @@ class Chunked:
             raise Refused(431)
         if not line:
             self.complete = True
-        elif _TRAILER.fullmatch(line) is None:
+            return
+        field = _TRAILER.fullmatch(line)
+        if field is None or field[1].lower() in _FRAMING:
             raise Refused(400)
 
 

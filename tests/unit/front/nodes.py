@@ -1,4 +1,4 @@
-"""A front with worker peers, served by Hypercorn on a free loopback port."""
+"""A front with worker peers, served on a free loopback port."""
 
 from __future__ import annotations
 
