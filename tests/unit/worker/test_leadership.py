@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from keyload.consensus import Message
 from keyload.consensus.messages import MessageKind
 from keyload.link.launch import Bootstrap, PeerAddress, WorkerLaunch
 from keyload.link.messages import Command
-from keyload.worker.leadership import CARE_SECONDS, Leadership
+from keyload.worker.leadership import CARE_SECONDS, HAND_OVER_SECONDS, Leadership, preferred_node
 from tests.unit.shards import INCARNATION, SECOND, START
 from tests.unit.worker.replica import Replica
 
@@ -115,3 +116,17 @@ def test_who_stops_hands_its_shards_to_a_node_that_keeps_up(replica: Callable[[i
     duties.resign()
     assert handed_to(node) == [2]
     assert not duties.idle()
+
+
+def test_a_leader_hands_over_to_the_preferred_node_once_it_keeps_up(
+    replica: Callable[[int], Replica],
+) -> None:
+    assert [preferred_node(shard, 3) for shard in range(7)] == [1, 2, 3, 1, 2, 3, 1]
+    node = replica(1)
+    duties = Leadership(launch(3), {1: node.shard}, Submitted())
+    node.lead()
+    now = time.monotonic() + HAND_OVER_SECONDS
+    duties.tick(now)
+    assert handed_to(node) == [2]
+    duties.tick(now + HAND_OVER_SECONDS / 2)
+    assert handed_to(node) == [], "a transfer that fails is not repeated at once"
