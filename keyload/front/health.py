@@ -18,7 +18,9 @@ FRESH_SECONDS = 10.0
 
 
 class Readiness:
-    """Ready is: shards replayed, discovery index warm, a barrier within the last 10 s, not stopping."""
+    """Ready is: shards replayed, discovery index warm, a barrier within the last 10 s, somebody who could be
+    let in, not stopping.
+    """
 
     def __init__(
         self,
@@ -38,6 +40,8 @@ class Readiness:
         """Whether the node takes part in routing now."""
         confirmed = self._hub.last_confirmed
         if self._stopping or confirmed is None or not self._hub.replayed or not self._warm():
+            return False
+        if self._hub.catalog.admits_nobody:
             return False
         return asyncio.get_running_loop().time() - confirmed <= self._fresh_seconds
 

@@ -82,6 +82,11 @@ class Catalog:
         return self._rows[KEYS].get((key_id,))
 
     @property
+    def admits_nobody(self) -> bool:
+        """Whether there is no principal yet, as before the first administrator is written."""
+        return not self._rows[PRINCIPALS]
+
+    @property
     def dispatch_paused(self) -> bool:
         """Whether delivery is switched off for the whole store (HTTP-20)."""
         return self._rows[SWITCHES].get(DISPATCH_PAUSED, False)

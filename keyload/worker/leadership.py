@@ -54,20 +54,16 @@ class Leadership:
     def tick(self, now: float) -> None:
         """Do what is due."""
         for shard in self._shards.values():
-            if now >= self._next_care[shard.number]:
-                self._care(shard, now)
+            if shard.number == 0 and shard.raft.leader_ready and self._bootstrap is not None:
+                self._submit_bootstrap(self._bootstrap, shard.raft.term, now)
+            if now >= self._next_care[shard.number] and not shard.expire_outcomes(time.time_ns() // 100):
+                self._next_care[shard.number] = now + CARE_SECONDS
             if shard.clock_uncertain and shard.leads and now >= self._next_yield[shard.number]:
                 self._next_yield[shard.number] = now + HAND_OVER_SECONDS
                 self._yield(shard)
         if len(self._launch.peers) > 1 and now >= self._next_transfer:
             self._next_transfer = now + HAND_OVER_SECONDS
             self._hand_over()
-
-    def _care(self, shard: Shard, now: float) -> None:
-        if shard.number == 0 and shard.raft.leader_ready and self._bootstrap is not None:
-            self._submit_bootstrap(self._bootstrap, shard.raft.term, now)
-        if not shard.expire_outcomes(time.time_ns() // 100):
-            self._next_care[shard.number] = now + CARE_SECONDS
 
     def _submit_bootstrap(self, bootstrap: Command, term: int, now: float) -> None:
         """Once in each term led here: an attempt of an earlier one may have been lost with its leader."""
