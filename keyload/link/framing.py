@@ -66,5 +66,5 @@ def unpack_from_peer(frame: bytes | memoryview) -> PeerFrame:
 def _unpack(decoder: msgspec.msgpack.Decoder[Any], frame: bytes | memoryview) -> Any:
     try:
         return decoder.decode(frame)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise FrameError("the frame does not have the form of this protocol version") from error

@@ -56,7 +56,9 @@ class PeerLinks:
     ) -> None:
         self._guard = guard
         self._report = report
-        self._numbers = {z85.decode(peer.public_key.encode()): peer.number for peer in peers}
+        self._numbers = {
+            z85.decode(peer.public_key.encode()): peer.number for peer in peers if peer.number != me
+        }
         own = next(peer for peer in peers if peer.number == me)
         self.gate = context.socket(zmq.REP)
         self.gate.bind(_ZAP_ENDPOINT)
@@ -117,7 +119,7 @@ class PeerLinks:
 
     def answer_handshakes(self) -> None:
         """Decide on the connections that wait at the gate (ZeroMQ's authentication protocol): only keys of
-        voters pass.
+        the other voters pass.
         """
         while True:
             try:

@@ -19,12 +19,12 @@ import zmq
 
 from keyload.codec import kernels
 from keyload.consensus import Config, Raft
-from keyload.contract.errors import KeyLoadError
+from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.link import log
 from keyload.link.launch import WorkerLaunch
 from keyload.link.log import Category
 from keyload.models.outbox import OutboxLimits
-from keyload.storage import Store, Wal, private_directory, recover_state
+from keyload.storage import ShardLog, Store, Wal, private_directory, recover_state
 from keyload.worker.executor import Executor
 from keyload.worker.loop import Worker
 from keyload.worker.shard import Shard
@@ -119,6 +119,7 @@ def shard_numbers(launch: WorkerLaunch) -> list[int]:
 def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: Step) -> Shard:
     log = wal.log(number)
     store = Store(directory / f"shard-{number}", launch.maximum_bytes)
+    _check_covered(store, log)
     voters = tuple(peer.number for peer in launch.peers) or (launch.node_number,)
     config = Config(
         id=launch.node_number,
@@ -141,6 +142,14 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
         outcomes_retention_days=launch.outcomes_retention_days,
     )
     return Shard(number, raft, store, executor, step, launch.heartbeat_ms * REPEAT_HEARTBEATS / 1000)
+
+
+def _check_covered(store: Store, log: ShardLog) -> None:
+    """Raise Corruption when the state holds an entry that the log has not: synced turns were lost (STO-4)."""
+    applied = store.applied
+    if applied.index > log.last_index or applied.term != log.term(applied.index):
+        store.close()
+        raise KeyLoadError(ErrorCode.CORRUPTION, "The log lacks entries that the state of a shard holds.")
 
 
 if __name__ == "__main__":

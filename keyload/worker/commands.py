@@ -7,6 +7,7 @@ id, so it takes effect once however often it arrives (CMD-18).
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -34,6 +35,11 @@ from keyload.worker.shard import Completed, Shard, unanswered
 from keyload.worker.space import Space
 
 NO_SPACE = answers.refused(ErrorCode.RESOURCE_EXHAUSTED, "The store has no room for new writes; reads go on.")
+
+_NUMBER_BITS = 62
+"""The numbers of forwarded commands begin at a random place in each life of a worker: the leader may still
+answer a command of a former life, and that answer must not be taken for one of this life.
+"""
 
 SendFront = Callable[[WorkerToFront], None]
 SendPeer = Callable[[int, PeerToPeer], None]
@@ -71,7 +77,7 @@ class CommandDesk:
         self._hold_seconds = hold_seconds
         self._send_front = send_front
         self._send_peer = send_peer
-        self._next_call = 1
+        self._next_call = secrets.randbits(_NUMBER_BITS)
         self._evidence: dict[int, Missing] = {}
 
     # -- arrival
@@ -139,14 +145,19 @@ class CommandDesk:
         self._again(self._shards[forward.command.shard], forward.call, now)
 
     def forward_answered(self, reply: ForwardReply, now: float) -> None:
-        """The leader's worker answered a forwarded command."""
+        """The leader's worker answered a forwarded command; a broken refusal tells nothing (ADM-17)."""
         shard = next((shard for shard in self._shards.values() if reply.call in shard.forwarded), None)
         if shard is None:
             return
-        if reply.refused and _code(reply.payload) == ErrorCode.OWNERSHIP_LOST:
+        code = _code(reply.payload) if reply.refused else None
+        if code == ErrorCode.OWNERSHIP_LOST:
             self._again(shard, reply.call, now)
+            return
+        call = shard.forwarded.pop(reply.call)
+        if reply.refused and code is None:
+            self.finish(call, unanswered(call))
         else:
-            self.finish(shard.forwarded.pop(reply.call), Answer(refused=reply.refused, payload=reply.payload))
+            self.finish(call, Answer(refused=reply.refused, payload=reply.payload))
 
     def _again(self, shard: Shard, number: int, now: float) -> None:
         call = shard.forwarded.pop(number, None)
@@ -236,5 +247,9 @@ class CommandDesk:
                 self.finish(call, unanswered(call))
 
 
-def _code(payload: bytes) -> str:
-    return msgspec.msgpack.decode(payload, type=Problem).error_code
+def _code(payload: bytes) -> ErrorCode | None:
+    """The code of a refusal, None when it is not the problem of any."""
+    try:
+        return ErrorCode(msgspec.msgpack.decode(payload, type=Problem).error_code)
+    except (ValueError, RecursionError):
+        return None

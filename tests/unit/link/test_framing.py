@@ -62,3 +62,12 @@ def test_a_frame_with_a_wrong_member_is_refused_as_a_whole() -> None:
     raw = msgspec.msgpack.encode([["b", 1], ["b", "not a number"]])
     with pytest.raises(framing.FrameError):
         framing.unpack_from_front(raw)
+
+
+@pytest.mark.covers("CLU-20")
+def test_a_frame_nested_without_end_is_refused_as_any_other() -> None:
+    endless = b"\x91" * 200_000
+    for unpack in (framing.unpack_from_front, framing.unpack_from_worker, framing.unpack_from_peer):
+        for frame in (endless, b"\x94\x01\xc4\x01g\x90" + endless, b"\x91\x99\xa1b\x01" + endless):
+            with pytest.raises(framing.FrameError):
+                unpack(frame)

@@ -103,6 +103,18 @@ def test_an_unknown_key_is_refused_at_the_handshake(nodes: Callable[..., Node]) 
     assert set(two.reports) == {Category.PEER_KEY_UNKNOWN}
 
 
+@pytest.mark.covers("CLU-20")
+def test_a_node_with_our_own_key_is_refused(nodes: Callable[..., Node]) -> None:
+    """Two nodes set up with one key: neither may speak in the name of the one it speaks to."""
+    peers, secrets = voters()
+    two = nodes(2, peers, secrets[1])
+    twin = [PeerAddress(1, "node1", "127.0.0.1", free_port(), peers[1].public_key), peers[1]]
+    double = nodes(1, twin, secrets[1])
+    heard = exchange(double, two, Raft(0, b"I am you"), until=lambda heard: bool(heard or two.reports))
+    assert heard == []
+    assert set(two.reports) == {Category.PEER_KEY_UNKNOWN}
+
+
 @pytest.mark.covers("CLU-21")
 def test_another_guard_is_refused_and_reported(nodes: Callable[..., Node]) -> None:
     peers, secrets = voters()

@@ -61,7 +61,8 @@ def put(key: str, document: str, text: str, **members: Any) -> dict[str, Any]:
 class WorkerUnderTest:
     """Starts the worker, speaks as its front, and stops it by ending its lifeline.
 
-    `absent_peers` makes it one of three voters whose other two are not there.
+    `absent_peers` makes it one of three voters whose other two are not there; `peer_secrets` are their keys,
+    for a test that speaks as one of them.
     """
 
     def __init__(
@@ -75,7 +76,9 @@ class WorkerUnderTest:
         self._answers: dict[int, Reply | Refusal | Confirmed] = {}
         self._next_call = 1
         self._read_end, self._write_end = os.pipe()
-        self.launch = _launch(directory, endpoint, absent_peers, settings)
+        pairs = [zmq.curve_keypair() for _ in range(3)]
+        self.peer_secrets = [secret.decode() for _, secret in pairs[1:]]
+        self.launch = _launch(directory, endpoint, pairs, absent_peers, settings)
         directory.mkdir(mode=0o700, exist_ok=True)
         self.worker = build(
             self.launch,
@@ -209,15 +212,18 @@ def problem(answer: Any) -> Problem:
     return msgspec.msgpack.decode(answer.payload, type=Problem)
 
 
-def _launch(directory: Path, endpoint: str, absent_peers: bool, settings: dict[str, Any]) -> WorkerLaunch:
-    public, secret = (key.decode() for key in zmq.curve_keypair())
+def _launch(
+    directory: Path,
+    endpoint: str,
+    pairs: list[tuple[bytes, bytes]],
+    absent_peers: bool,
+    settings: dict[str, Any],
+) -> WorkerLaunch:
     peers: list[PeerAddress] = []
     if absent_peers:
-        others = [zmq.curve_keypair()[0].decode() for _ in range(2)]
-        keys = [public, *others]
         peers = [
-            PeerAddress(place, f"node{place}", "127.0.0.1", free_port(), key)
-            for place, key in enumerate(keys, 1)
+            PeerAddress(place, f"node{place}", "127.0.0.1", free_port(), public.decode())
+            for place, (public, _) in enumerate(pairs, 1)
         ]
     return WorkerLaunch(
         worker=0,
@@ -231,7 +237,7 @@ def _launch(directory: Path, endpoint: str, absent_peers: bool, settings: dict[s
         guard=b"guard",
         durability="QuorumProcessDurable" if peers else "ProcessDurable",
         peers=peers,
-        secret_key=secret,
+        secret_key=pairs[0][1].decode(),
         bootstrap=Bootstrap("root", hashlib.sha256(ROOT_KEY.encode()).hexdigest()),
         **settings,
     )

@@ -10,13 +10,23 @@ from typing import Any
 
 import msgspec
 import pytest
+import zmq
 
+<<<<<<< HEAD
 from keyload.codec.identity import atomic_partition_id, data_shard
+=======
+from keyload.contract.errors import KeyLoadError
+>>>>>>> room/breaker
 from keyload.contract.shared import CommitReceipt
 from keyload.link import framing
 from keyload.link.launch import CommandLimits
 from keyload.link.messages import Confirmed, Read, Refusal, Reply, Usage
+<<<<<<< HEAD
 from tests.unit.worker.support import SHARDS, WorkerUnderTest, partition, problem, put
+=======
+from keyload.worker.__main__ import build
+from tests.unit.worker.support import WorkerUnderTest, problem, put
+>>>>>>> room/breaker
 
 Start = Callable[..., WorkerUnderTest]
 
@@ -166,6 +176,20 @@ def test_without_room_new_writes_are_refused_and_reads_go_on(start: Start, bound
     again = start()
     again.wait_ready()
     assert revision_of(again.commit(later)) == 1, "the refusal used no identity"
+
+
+@pytest.mark.covers("STO-4")
+def test_a_log_that_lacks_what_the_state_holds_is_corruption(start: Start) -> None:
+    worker = start()
+    worker.wait_ready()
+    segment = next(Path(worker.launch.directory).glob("worker-0/wal/*.log"))
+    before = segment.read_bytes()
+    worker.configure_collection()
+    worker.stop()
+    segment.write_bytes(before)
+    with zmq.Context() as context, pytest.raises(KeyLoadError) as refused:
+        build(worker.launch, context=context, step=lambda _: None, lifeline=0)
+    assert refused.value.code == "Corruption"
 
 
 @pytest.mark.covers("ADM-18", "CLU-9")
