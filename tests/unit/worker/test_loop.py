@@ -12,21 +12,14 @@ import msgspec
 import pytest
 import zmq
 
-<<<<<<< HEAD
 from keyload.codec.identity import atomic_partition_id, data_shard
-=======
 from keyload.contract.errors import KeyLoadError
->>>>>>> room/breaker
 from keyload.contract.shared import CommitReceipt
 from keyload.link import framing
 from keyload.link.launch import CommandLimits
 from keyload.link.messages import Confirmed, Read, Refusal, Reply, Usage
-<<<<<<< HEAD
-from tests.unit.worker.support import SHARDS, WorkerUnderTest, partition, problem, put
-=======
 from keyload.worker.__main__ import build
-from tests.unit.worker.support import WorkerUnderTest, problem, put
->>>>>>> room/breaker
+from tests.unit.worker.support import SHARDS, WorkerUnderTest, partition, problem, put
 
 Start = Callable[..., WorkerUnderTest]
 
