@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
@@ -174,25 +174,8 @@ def load_segment(directory: Path, owner: LogOwner, number: int) -> tuple[Segment
             raise KeyLoadError(ErrorCode.CORRUPTION, "A segment of the log has a wrong number or length.")
         content = bytearray(header.size)
         content[: len(head)] = head
-        for start, end in _written_parts(descriptor, len(head)):
-            file.seek(start)
-            _read_into(file, memoryview(content)[start:end])
+        _read_into(file, memoryview(content)[len(head) :])
     return header, content
-
-
-def _written_parts(descriptor: int, start: int) -> Iterator[tuple[int, int]]:
-    """The parts of a segment that were ever written, from `start` on: what was only allocated reads as zeros
-    and is skipped where the file system tells.
-    """
-    while True:
-        try:
-            begin = os.lseek(descriptor, start, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return
-            raise
-        start = os.lseek(descriptor, begin, os.SEEK_HOLE)
-        yield begin, start
 
 
 def _read_into(file: FileIO, view: memoryview) -> None:
