@@ -38,15 +38,14 @@ class Built:
                 log.write(turn)
                 model.write(turn)
             self.without_last = files_of(directory)["0001.log"]
+            self.start = log._end  # not the first byte that differs: the turn may begin with a zero
             log.write(LAST)
         self.full = files_of(directory)["0001.log"]
         self.model = model
         self.full_model = ModelLog()
         for turn in [*TURNS, LAST]:
             self.full_model.write(turn)
-        self.start = len(self.without_last.rstrip(b"\0"))
-        changed = [n for n in range(SEGMENT_BYTES) if self.full[n] != self.without_last[n]]
-        self.start, self.end = changed[0], changed[-1] + 1
+        self.end = max(n for n in range(SEGMENT_BYTES) if self.full[n] != self.without_last[n]) + 1
 
 
 @pytest.fixture
