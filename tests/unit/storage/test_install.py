@@ -33,7 +33,8 @@ class Stopped(Exception):
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A worker's directory whose shard is at entry `OLD` and has received a snapshot at `NEW`."""
     base = tmp_path_factory.mktemp("install")
-    snapshot_of(base / "leader" / "shard-3", NEW) if (base / "leader").mkdir() is None else None
+    (base / "leader").mkdir()
+    snapshot_of(base / "leader" / "shard-3", NEW)
     worker = base / "worker-0"
     worker.mkdir(mode=0o700)
     recover_state(worker)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
@@ -235,8 +236,6 @@ def test_manifests_that_are_none_are_refused(source: Path) -> None:
 
 def with_changed(found: SnapshotManifest, image: bytes) -> SnapshotManifest:
     """The manifest an image would have that says what it does not hold."""
-    from hashlib import sha256
-
     return msgspec.structs.replace(found, image_bytes=len(image), sha256=sha256(image).hexdigest()).named()
 
 
