@@ -255,6 +255,17 @@ def test_closing_waits_for_a_checkpoint_in_another_thread(tmp_path: Path) -> Non
     assert_holds(tmp_path / "shard-3", 10)
 
 
+@pytest.mark.covers("STO-17")
+def test_closing_gives_up_a_checkpoint_that_no_thread_has_begun(tmp_path: Path) -> None:
+    store = Store(tmp_path / "shard-3", BYTES)
+    begun = store.begin_checkpoint()
+    advance(store, 5)
+    store.close()
+    begun.complete()
+    assert not begun.done
+    assert_holds(tmp_path / "shard-3", 5)
+
+
 def test_the_newest_meta_page_must_be_there(tmp_path: Path) -> None:
     store = Store(tmp_path / "shard-3", BYTES)
     advance(store, 1)
