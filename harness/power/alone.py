@@ -16,6 +16,7 @@ import msgspec
 from harness.acknowledged import Ledger
 from harness.load import write_until
 from harness.power.images import Disk
+from harness.power.lines import FAILURES, as_text, write_line
 from harness.power.nodes import (
     WORKER,
     PowerNode,
@@ -27,7 +28,6 @@ from harness.power.nodes import (
     way_to,
 )
 from harness.power.reopening import Digests, check_image, expected_digests
-from keyload.contract.errors import KeyLoadError
 from keyload.node.profile import create
 from keyload.node.settings import NodeSettings
 from keyload.storage import pages
@@ -115,8 +115,8 @@ class _Life:
             make_image(disk, self.directory, place, chance)
             settings = msgspec.structs.replace(self.settings, data_directory=str(place))
             image.in_doubt_present = await check_image(settings, self.ledger, expected)
-        except (AssertionError, BaseExceptionGroup, KeyError, KeyLoadError, OSError, TimeoutError) as error:
-            image.failure = f"{type(error).__name__}: {error}"[:2000]
+        except FAILURES as error:
+            image.failure = as_text(error)
         shutil.rmtree(place)
         image.seconds = round(time.monotonic() - started, 3)
 
@@ -158,12 +158,6 @@ async def _write(node: PowerNode, ledger: Ledger) -> None:
         for number in range(CLIENTS):
             account = ledger.account(f"{ledger.seed}-{number}")
             tasks.create_task(write_until(never, ledger, account, way_to(hubs)))
-
-
-def write_line(found: object) -> None:
-    """One line of JSON for the results."""
-    sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-    sys.stdout.flush()
 
 
 def main() -> int:

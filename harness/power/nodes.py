@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -17,7 +17,7 @@ import msgspec
 from harness.acknowledged import COLLECTION, DATABASE, DOMAIN, TENANT
 from harness.doors import Opener, Tree, Way
 from harness.power.images import Disk
-from harness.power.worker import COMMAND, VARIABLE, Setup
+from harness.power.worker import COMMAND, SEGMENT_BYTES, VARIABLE, Setup
 from keyload.codec.fingerprint import fingerprint
 from keyload.codec.identity import atomic_partition_id, data_shard, partition_key
 from keyload.contract.catalog import (
@@ -171,7 +171,8 @@ class PowerNode:
     def kill(self) -> None:
         """End the worker as a power loss does."""
         for process in self._supervisor.process_ids.values():
-            os.kill(process, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it was, and its end was not heard of yet
+                os.kill(process, signal.SIGKILL)
 
 
 @asynccontextmanager
@@ -189,7 +190,7 @@ async def power_node(
     setup = Setup(str(directory / WORKER), str(side), seed, kill_at, pins)
     environment = os.environ | {VARIABLE: msgspec.json.encode(setup).decode()}
     with NodeDirectory(directory) as data:
-        data.establish(identity(settings))
+        data.establish(identity(settings), segment_bytes=SEGMENT_BYTES)
         hub = WorkerHub(settings.workers, call_ms=settings.timings.call_ms)
         supervisor = Supervisor(
             settings,
