@@ -61,36 +61,29 @@ class Trials:
         chance = Random(trial.seed)
         victim = chance.randint(1, 3)
         struck = self.cluster.directory / f"struck-{trial.seed}"
+        fault = {"KEYLOAD_FAULT_POINT": f"{trial.step}:{trial.occurrence}:{struck}"}
         before = len(self.ledger.answers)
         async with stream_of_commits(self.ledger, self.cluster.urls, self.cluster.key, CLIENTS):
-            await asyncio.to_thread(self._lose_directory, victim)
-            fault = {"KEYLOAD_FAULT_POINT": f"{trial.step}:{trial.occurrence}:{struck}"}
-            for number in self._affected(trial.step, victim):
-                await asyncio.to_thread(self._restart, number, fault)
+            await asyncio.to_thread(self._strike, trial.step, victim, fault)
             await self._until(struck.exists, f"{trial.step} is reached")
             await asyncio.to_thread(self.cluster.wait_ready)
         await self._fill()
         trial.acknowledged = len(self.ledger.answers) - before
         await self.ledger.check(self.cluster.urls, self.cluster.key)
 
-    def _affected(self, step: str, victim: int) -> list[int]:
-        """Nodes that may reach the step: whoever leads takes the snapshot, the empty node receives it."""
+    def _strike(self, step: str, victim: int, fault: dict[str, str]) -> None:
+        """Let a node come back empty, with the fault set where the step will be reached: the others, of which
+        one leads, take the snapshot, the empty one receives it.
+        """
         if step == "SnapshotTaken":
-            return [number for number in (1, 2, 3) if number != victim] + [victim]
-        return [victim]
-
-    def _lose_directory(self, number: int) -> None:
-        self.cluster.kill_node(number)
-        self.cluster.erase(number)
-
-    def _restart(self, number: int, environment: dict[str, str]) -> None:
-        """Start a node with a fault point; one that runs is stopped first, the others serving meanwhile."""
-        if self.cluster.node(number).process_id is not None:
-            self.cluster.stop_node(number)
-            self.cluster.restart(number, environment)
-            self.cluster.wait_ready([number])
-        else:
-            self.cluster.restart(number, environment)
+            for number in (1, 2, 3):
+                if number != victim:
+                    self.cluster.stop_node(number)
+                    self.cluster.restart(number, fault)
+                    self.cluster.wait_ready()
+        self.cluster.kill_node(victim)
+        self.cluster.erase(victim)
+        self.cluster.restart(victim, fault)
 
     async def _until(self, reached: object, what: str) -> None:
         assert callable(reached)
