@@ -247,7 +247,9 @@ class Worker:
             case CatalogDelta():
                 self.catalog.apply(message)
             case Usage():
-                self._to_front.append(Reply(message.call, usage(self._launch, self.gate, self._shards)))
+                self._to_front.append(
+                    Reply(message.call, usage(self._launch, self.gate, self._shards, self._wal))
+                )
             case Reply() | Refusal():
                 self._commands.evidence_from_front(message)
             case _:
