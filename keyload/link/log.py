@@ -55,6 +55,7 @@ class Category(StrEnum):
     WRITE_TIMEOUT = "write-timeout"
     BODY_TIMEOUT = "body-timeout"
     BARRIER_LOST = "barrier-lost"
+    CHECKPOINT_NO_ROOM = "checkpoint-no-room"
     SNAPSHOT_TAKEN = "snapshot-taken"
     SNAPSHOT_BEGUN = "snapshot-begun"
     SNAPSHOT_INSTALLED = "snapshot-installed"

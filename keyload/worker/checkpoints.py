@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
+from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.link import log
 from keyload.link.launch import StorageTimes
+from keyload.link.log import Category
 from keyload.storage import Checkpoint, ShardLog, Wal
 from keyload.worker.shard import Shard
 
@@ -43,7 +46,8 @@ class Checkpoints:
     def tick(self, now: float) -> None:
         """Take over the finished checkpoint and begin the next one that is due.
 
-        Raises what made a checkpoint fail: a failed sync stops the worker (STO-11).
+        Without room for one it is tried again later. Raises what else made it fail: a failed sync stops the
+        worker (STO-11).
         """
         if self._running is not None and self._running.done.done():
             self._finish(now)
@@ -57,9 +61,14 @@ class Checkpoints:
         assert self._running is not None
         shard, checkpoint, done = self._running
         self._running = None
-        done.result()
-        shard.store.adopt(checkpoint)
         self._made[shard.number] = now
+        error = done.exception()
+        if isinstance(error, KeyLoadError) and error.code is ErrorCode.RESOURCE_EXHAUSTED:
+            log.event(Category.CHECKPOINT_NO_ROOM, shard=shard.number)
+            return
+        if error is not None:
+            raise error
+        shard.store.adopt(checkpoint)
         self.trim()
 
     def _due(self, shard: Shard, now: float) -> bool:
@@ -92,8 +101,4 @@ class Checkpoints:
 
     def close(self) -> None:
         """Finish the running checkpoint; afterwards the stores may be closed."""
-        if self._running is not None:
-            self._running.done.result()
-            self._running.shard.store.adopt(self._running.checkpoint)
-            self._running = None
         self._thread.shutdown()

@@ -373,11 +373,11 @@ class Worker:
         if self._checkpoints.busy(shard):
             return False
         directory = self._shard_directory(shard.number)
-        shard.store.close()
-        install(directory, step=self._step)
+        shard.store.close(durable=False)
+        install(directory, self._step)
         self._wal.rebase(shard.number, manifest.index, manifest.term)
         store = Store(directory, self._launch.maximum_bytes, step=self._step)
-        finish_install(directory, step=self._step)
+        finish_install(directory)
         shard.restored(store, Position(manifest.index, manifest.term), Membership.unpacked(manifest.membership))
         if self._feed is not None and shard.number == 0:
             self._feed.load(shard)

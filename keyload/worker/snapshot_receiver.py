@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import msgspec
-
 from keyload.contract.errors import KeyLoadError
 from keyload.link import log
 from keyload.link.log import Category
 from keyload.link.messages import PeerToPeer, SnapshotChunk, SnapshotOffer, SnapshotWant
-from keyload.storage import IncomingSnapshot, SnapshotManifest, prepare_install
+from keyload.storage import IncomingSnapshot, SnapshotManifest, unpack_manifest
 from keyload.worker.shard import Shard
 
 WINDOW = 4
@@ -38,6 +36,7 @@ class _Transfer:
         self.manifest = manifest
         self.incoming = incoming
         self.asked: dict[int, float] = {}
+        self.synced: Future[None] | None = None
         self.checked: Future[None] | None = None
 
 
@@ -71,8 +70,8 @@ class SnapshotReceiver:
         if shard is None or shard.raft.leader != number or shard.leads:
             return
         try:
-            manifest = msgspec.json.decode(message.manifest, type=SnapshotManifest)
-        except msgspec.DecodeError:
+            manifest = unpack_manifest(message.manifest)
+        except KeyLoadError:
             log.event(Category.PEER_MESSAGE_MALFORMED)
             return
         transfer = self._transfers.get(shard.number)
@@ -83,24 +82,27 @@ class SnapshotReceiver:
         self._ask(shard.number, now)
 
     def _acceptable(self, shard: Shard, manifest: SnapshotManifest) -> bool:
-        """Whether the image is one of this shard, ahead of what is applied here, and fits the disk twice."""
+        """Whether the image is one of this shard, ahead of what is applied here, and fits the disk."""
         if manifest.incarnation != self._incarnation or manifest.shard != shard.number:
             log.event(Category.SNAPSHOT_REFUSED, shard=shard.number)
             return False
-        if not self._has_room(2 * manifest.bytes):
+        if not self._has_room(manifest.image_bytes):
             log.event(Category.SNAPSHOT_NO_ROOM, shard=shard.number)
             return False
         return manifest.index > shard.store.applied.index
 
     def _begin(self, shard: Shard, number: int, manifest: SnapshotManifest) -> None:
-        self._drop(shard.number)
+        self._discard(shard.number)
         try:
-            incoming = IncomingSnapshot(self._directory(shard.number), manifest, step=self._step)
-        except (KeyLoadError, OSError):
-            log.event(Category.SNAPSHOT_FAILED, shard=shard.number)
+            incoming = IncomingSnapshot(self._directory(shard.number), manifest)
+        except KeyLoadError as error:
+            log.event(Category.SNAPSHOT_FAILED, shard=shard.number, code=error.code)
             return
-        log.event(Category.SNAPSHOT_BEGUN, shard=shard.number, index=manifest.index, bytes=manifest.bytes)
-        self._transfers[shard.number] = _Transfer(number, manifest, incoming)
+        log.event(
+            Category.SNAPSHOT_BEGUN, shard=shard.number, index=manifest.index, bytes=manifest.image_bytes
+        )
+        transfer = self._transfers[shard.number] = _Transfer(number, manifest, incoming)
+        self._check_when_whole(transfer)
 
     def _ask(self, shard: int, now: float) -> None:
         """Keep the window full."""
@@ -121,17 +123,19 @@ class SnapshotReceiver:
             return
         try:
             transfer.incoming.write(message.offset, message.data)
-        except (KeyLoadError, OSError):
-            self._fail(message.shard)
+        except KeyLoadError as error:
+            self._fail(message.shard, error)
             return
-        if transfer.incoming.wanted(1):
-            self._ask(message.shard, now)
-        else:
-            transfer.checked = self._thread.submit(self._check, transfer, self._directory(message.shard))
+        self._check_when_whole(transfer)
+        self._ask(message.shard, now)
 
-    def _check(self, transfer: _Transfer, directory: Path) -> None:
-        transfer.incoming.complete()
-        prepare_install(directory)
+    def _check_when_whole(self, transfer: _Transfer) -> None:
+        """Let a thread check the whole image, and before that sync what has arrived now and then."""
+        incoming = transfer.incoming
+        if incoming.whole:
+            transfer.checked = self._thread.submit(incoming.complete, self._step)
+        elif incoming.sync_due and (transfer.synced is None or transfer.synced.done()):
+            transfer.synced = self._thread.submit(incoming.sync)
 
     def tick(self, now: float) -> None:
         """Ask again for what stays out, and install what has been checked."""
@@ -143,25 +147,26 @@ class SnapshotReceiver:
                 self._checked(shard, transfer, transfer.checked)
 
     def _checked(self, shard: Shard, transfer: _Transfer, checked: Future[None]) -> None:
-        try:
-            checked.result()
-        except (KeyLoadError, OSError):
-            self._fail(shard.number)
-            return
-        if shard.leads or transfer.manifest.index <= shard.store.applied.index:
-            self._drop(shard.number)  # the log was faster
+        error = checked.exception()
+        if error is not None:
+            self._fail(shard.number, error)
+        elif shard.leads or transfer.manifest.index <= shard.store.applied.index:
+            self._discard(shard.number)  # the log was faster
         elif self._install(shard, transfer.manifest):
             del self._transfers[shard.number]
             log.event(Category.SNAPSHOT_INSTALLED, shard=shard.number, index=transfer.manifest.index)
 
-    def _fail(self, shard: int) -> None:
-        log.event(Category.SNAPSHOT_FAILED, shard=shard)
-        self._drop(shard)
+    def _fail(self, shard: int, error: BaseException) -> None:
+        """Give a transfer up; the next offer begins it again. What is no failure of files is a defect."""
+        if not isinstance(error, KeyLoadError):
+            raise error
+        log.event(Category.SNAPSHOT_FAILED, shard=shard, code=error.code)
+        self._discard(shard)
 
-    def _drop(self, shard: int) -> None:
+    def _discard(self, shard: int) -> None:
         transfer = self._transfers.pop(shard, None)
         if transfer is not None:
-            transfer.incoming.abandon()
+            transfer.incoming.discard()
 
     def close(self) -> None:
         """End; what has arrived is kept for the next start."""
