@@ -48,7 +48,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--filter", metavar="TEXT", help="only matching cases (pytest -k); proves no suite")
     made.add_argument("--report-junit", metavar="FILE", help="write a JUnit report there too")
     made.add_argument("--coverage", action="store_true", help="measure which lines the suite runs")
-    made.add_argument("--trials", metavar="N", type=int, help="kills of the recovery suite; default 100 or so")
+    made.add_argument(
+        "--trials", metavar="N", type=int, help="kills of the recovery suite; default 100 or so"
+    )
     made.add_argument("--write-document", action="store_true", help="put measured tables into docs/")
     return made
 

@@ -108,7 +108,7 @@ def plan(seed: int, count: int) -> list[Trial]:
 
 
 async def run_all(trials: list[Trial]) -> int:
-    """Make the trials in one cluster; the first failure ends them, because what follows would prove nothing."""
+    """Make the trials in one cluster; the first failure ends them: what follows would prove nothing."""
     with tempfile.TemporaryDirectory(prefix="keyload-trial-") as name:
         settings = {"storage": STORAGE}
         with Cluster(Path(name) / "cluster", workers=1, shards=SHARDS, settings=settings) as cluster:

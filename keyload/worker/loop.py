@@ -14,14 +14,7 @@ from pathlib import Path
 
 import zmq
 
-from keyload.consensus import (
-    MalformedMessage,
-    Membership,
-    Message,
-    Ready,
-    decode_messages,
-    encode_messages,
-)
+from keyload.consensus import MalformedMessage, Message, Ready, decode_messages, encode_messages
 from keyload.link import log
 from keyload.link.catalog import Catalog
 from keyload.link.framing import FrameError, pack, unpack_from_front
@@ -47,7 +40,7 @@ from keyload.link.messages import (
 )
 from keyload.link.messages import Ready as ShardsReady
 from keyload.link.peers import PeerLinks
-from keyload.storage import Position, SnapshotManifest, Store, Wal, finish_install, install, mark_clean
+from keyload.storage import SnapshotManifest, Store, Wal, finish_install, install, mark_clean
 from keyload.worker.admission import CommandGate
 from keyload.worker.checkpoints import Checkpoints
 from keyload.worker.commands import CommandDesk
@@ -364,12 +357,18 @@ class Worker:
         """First log entry that the followers of a shard led here still need."""
         if not shard.leads:
             return None
-        wanted = [status.match + 1 for peer in shard.raft.peers if (status := shard.raft.peer_status(peer))]
+        wanted = [
+            status.match + 1
+            for peer in shard.raft.membership.members
+            if (status := shard.raft.peer_status(peer))
+        ]
         image = self._snapshots.retained(shard.number)
         return min([*wanted, *([] if image is None else [image])], default=None)
 
-    def _install(self, shard: Shard, manifest: SnapshotManifest) -> bool:
-        """Replace a shard's state by the checked image in its directory; False while it is in use."""
+    def _install(self, shard: Shard, manifest: SnapshotManifest, term: int) -> bool:
+        """Replace a shard's state by the checked image in its directory, which the leader of `term` offered;
+        False while it is in use.
+        """
         if self._checkpoints.busy(shard):
             return False
         directory = self._shard_directory(shard.number)
@@ -378,7 +377,7 @@ class Worker:
         self._wal.rebase(shard.number, manifest.index, manifest.term)
         store = Store(directory, self._launch.maximum_bytes, step=self._step)
         finish_install(directory)
-        shard.restored(store, Position(manifest.index, manifest.term), Membership.unpacked(manifest.membership))
+        shard.restored(store, term)
         if self._feed is not None and shard.number == 0:
             self._feed.load(shard)
         return True

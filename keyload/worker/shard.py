@@ -16,7 +16,7 @@ import msgspec
 from keyload.consensus import Entry, Membership, Raft, Role
 from keyload.contract.errors import ErrorCode
 from keyload.link.catalog import Catalog
-from keyload.storage import Layered, Position, Reader, Store, WriteSet, pack_writes, stored_form, unpack_writes
+from keyload.storage import Layered, Reader, Store, WriteSet, pack_writes, stored_form, unpack_writes
 from keyload.worker.barriers import BarrierQueue
 from keyload.worker.batch import Answer
 from keyload.worker.calls import CommandCall, Missing, refusal
@@ -225,11 +225,15 @@ class Shard:
         for lost in reversed(displaced):
             self.queue.put_back(call for call, _ in lost.completed if not call.answered)
 
-    def restored(self, store: Store, position: Position, membership: Membership) -> None:
-        """State and log were replaced by a snapshot taken at `position` (CLU-15); `store` is the new state."""
+    def restored(self, store: Store, term: int) -> None:
+        """State and log were replaced by a snapshot that the leader of `term` offered (CLU-15); `store` is
+        the new state.
+        """
+        assert store.membership is not None
         self.store = store
         self._run_again()
-        self.raft.restore(position.index, position.term, membership)
+        membership = Membership.unpacked(store.membership)
+        self.raft.restore(store.applied.index, store.applied.term, membership, term)
 
     # -- deadlines
 

@@ -1,8 +1,8 @@
 """The leader's side of a snapshot: take an image for followers that the log cannot serve any more, offer it,
 and answer what they ask for (CLU-15, CLU-16).
 
-The image is a compacted copy of one cut, made by a thread into the directory of the shard. It is kept, and the
-log behind it with it, while a follower needs it.
+The image is a compacted copy of one cut, made by a thread into the directory of the shard. It is kept, and
+the log behind it with it, while a follower needs it.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class SnapshotSender:
             return
         image.offered_at = now
         for number in lagging:
-            self._send(number, SnapshotOffer(shard.number, image.packed))
+            self._send(number, SnapshotOffer(shard.number, shard.raft.term, image.packed))
 
     def wanted(self, number: int, message: SnapshotWant) -> None:
         """Send one chunk; a follower that asks for another image hears of the present one by its offer."""

@@ -59,7 +59,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[Trial]:
         for place in range(AT_ONCE)
     ]
     makers.append(
-        Maker(snapshot_trials.__name__, snapshot_trials.plan(seed, of_snapshots), results / "trials-snapshots")
+        Maker(
+            snapshot_trials.__name__, snapshot_trials.plan(seed, of_snapshots), results / "trials-snapshots"
+        )
     )
     try:
         lines = [line for maker in makers for line in maker.lines()]
