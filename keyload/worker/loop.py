@@ -102,14 +102,14 @@ class Worker:
             send_front=self._to_front.append,
             send_peer=self._send_peer,
         )
-        self._reads = ReadDesk(
+        self.reads = ReadDesk(
             launch,
             shards=shards,
             catalog=self.catalog,
             send_front=self._to_front.append,
             evidence_found=self._commands.evidence_found,
         )
-        self._inputs[self._reads.pool.descriptor] = self._reads.pool.receive
+        self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
         self._leadership = Leadership(launch, shards, self._commands)
         self._announced = False
         self._unfinished = True
@@ -165,7 +165,7 @@ class Worker:
     def _say_goodbye(self) -> None:
         for shard in self._shards.values():
             self._commands.finish_all(shard.drain())
-        self._reads.close()
+        self.reads.close()
         self._flush()
         self._front.close(linger=200)
         if self._links is not None:
@@ -189,7 +189,7 @@ class Worker:
                 self._commands.fetch_evidence(missing, now)
             shard.reads.ask(shard.raft.read_index, now)
         self._replicate()
-        self._reads.serve(ticks, now)
+        self.reads.serve(ticks, now)
         self._flush()
 
     def _receive_front(self, now: float) -> None:
@@ -212,9 +212,9 @@ class Worker:
             case Command():
                 self._commands.from_front(message, now)
             case Read() | Barrier():
-                self._reads.arrive(message, now)
+                self.reads.arrive(message, now)
             case Cancel():
-                self._reads.cancel(message.call, now)
+                self.reads.cancel(message.call, now)
             case CatalogDelta():
                 self.catalog.apply(message)
             case Usage():
@@ -266,9 +266,9 @@ class Worker:
                 self._next_tick = now
         for shard in self._shards.values():
             self._commands.finish_all(shard.sweep(now))
-            self._reads.refuse_all(shard.reads.sweep(now))
+            self.reads.refuse_all(shard.reads.sweep(now))
         self._commands.sweep(now)
-        self._reads.sweep(now)
+        self.reads.sweep(now)
         self._space.tick(now)
         self._leadership.tick(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
