@@ -82,13 +82,15 @@ class Edge:
                 admission_class = routes.admission_class(path, operation)
                 lease = self._gate.reserve(admission_class, exchange.declared_length())
                 claim = self._authenticator.claim(exchange.scope["headers"])
-                if operation is not None and operation.read_only and claim.caller is not None:
+                if operation is not None and _is_short_read(operation) and claim.caller is not None:
                     response = await self._serve_read(operation, exchange, lease, claim, claim.caller)
                 else:
                     caller = await claim.confirmed()
                     self._gate.verify(lease, caller.principal)
                     body = await exchange.read(self._gate.body_cap(admission_class))
-                    response = await self._answer(operation, exchange, caller, body)
+                    answer = self._answer(operation, exchange, caller, body)
+                    long = operation is not None and operation.runs_long
+                    response = await (exchange.while_connected(answer) if long else answer)
             except KeyLoadError as error:
                 response = self._refusal(operation, error)
             except Disconnected:
@@ -208,6 +210,11 @@ class _McpHold:
             self._gate.leave(self.ingress)
         if self.lease is not None:
             self._gate.release(self.lease)
+
+
+def _is_short_read(operation: Operation) -> bool:
+    """Whether a call may be made before its caller is confirmed: to make a long read twice costs too much."""
+    return operation.read_only and not operation.runs_long
 
 
 def _rpc_failure(error: KeyLoadError) -> Response:

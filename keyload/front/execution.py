@@ -152,6 +152,7 @@ class Execution:
                 catalog_version=caller.catalog_version,
                 partition=partition,
                 payload=msgspec.msgpack.encode(request),
+                long=operation.runs_long,
             )
         )
         if len(payload) > MAX_REPLY_BYTES:

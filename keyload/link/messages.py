@@ -77,6 +77,12 @@ class Refusal(_Message, frozen=True, tag="x"):
     payload: bytes
 
 
+class Cancel(_Message, frozen=True, tag="z"):
+    """Nobody waits for the read with this number any more."""
+
+    call: int
+
+
 class CatalogDelta(_Message, frozen=True, tag="d"):
     """Catalog rows up to `version`, worker 0 to front, front to the other workers.
 
@@ -167,7 +173,7 @@ class SnapshotChunk(_Message, frozen=True, tag="sc"):
     data: bytes
 
 
-FrontToWorker = Command | Read | Barrier | CatalogDelta | Usage | Reply | Refusal
+FrontToWorker = Command | Read | Barrier | Cancel | CatalogDelta | Usage | Reply | Refusal
 WorkerToFront = Reply | Refusal | Confirmed | CatalogDelta | Fault | Ready | Evidence
 Snapshot = SnapshotOffer | SnapshotWant | SnapshotChunk
 PeerToPeer = Raft | Forward | ForwardReply | Snapshot

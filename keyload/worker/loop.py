@@ -22,6 +22,7 @@ from keyload.link.launch import WorkerLaunch
 from keyload.link.log import Category
 from keyload.link.messages import (
     Barrier,
+    Cancel,
     CatalogDelta,
     Command,
     Fault,
@@ -85,7 +86,9 @@ class Worker:
         self._front = front_socket(context, launch.endpoint)
         self._to_front = FrontQueue(self._front, self._state_for_front)
         self._links = _peer_links(context, launch)
-        self._inputs: dict[zmq.Socket[bytes], Callable[[float], None]] = {self._front: self._receive_front}
+        self._inputs: dict[zmq.Socket[bytes] | int, Callable[[float], None]] = {
+            self._front: self._receive_front
+        }
         if self._links is not None:
             self._inputs[self._links.gate] = self._answer_handshakes
             self._inputs[self._links.inbox] = self._receive_peers
@@ -124,13 +127,14 @@ class Worker:
         self._checkpoints = Checkpoints(
             wal, shards, launch.storage, now=time.monotonic(), retained=self._retained
         )
-        self._reads = ReadDesk(
+        self.reads = ReadDesk(
             launch,
             shards=shards,
             catalog=self.catalog,
             send_front=self._to_front.append,
             evidence_found=self._commands.evidence_found,
         )
+        self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
         self._leadership = Leadership(launch, shards, self._commands)
         self._announced = False
         self._unfinished = True
@@ -189,7 +193,7 @@ class Worker:
     def _say_goodbye(self) -> None:
         for shard in self._shards.values():
             self._commands.finish_all(shard.drain())
-            self._reads.refuse_all(shard.reads.drain())
+        self.reads.close()
         self._flush()
         self._front.close(linger=200)
         if self._links is not None:
@@ -213,7 +217,7 @@ class Worker:
                 self._commands.fetch_evidence(missing, now)
             shard.reads.ask(shard.raft.read_index, now)
         self._replicate()
-        self._reads.serve(ticks)
+        self.reads.serve(ticks, now)
         self._flush()
 
     def _receive_front(self, now: float) -> None:
@@ -236,7 +240,9 @@ class Worker:
             case Command():
                 self._commands.from_front(message, now)
             case Read() | Barrier():
-                self._reads.arrive(message, now)
+                self.reads.arrive(message, now)
+            case Cancel():
+                self.reads.cancel(message.call, now)
             case CatalogDelta():
                 self.catalog.apply(message)
             case Usage():
@@ -294,9 +300,9 @@ class Worker:
                 self._next_tick = now
         for shard in self._shards.values():
             self._commands.finish_all(shard.sweep(now))
-            self._reads.refuse_all(shard.reads.sweep(now))
+            self.reads.refuse_all(shard.reads.sweep(now))
         self._commands.sweep(now)
-        self._reads.sweep(now)
+        self.reads.sweep(now)
         self._space.tick(now)
         self._leadership.tick(now)
         self._checkpoints.tick(now)
@@ -372,6 +378,7 @@ class Worker:
         if self._checkpoints.busy(shard):
             return False
         directory = self._shard_directory(shard.number)
+        self.reads.drain(shard)
         shard.store.close(durable=False)
         install(directory, self._step)
         self._wal.rebase(shard.number, manifest.index, manifest.term)
