@@ -77,11 +77,9 @@ class _Life:
         self._base = base
         self._side = base / f"side-{number}"
 
-    async def live(self, kill_at: int, seed: int) -> None:
+    async def live(self, kill_at: int) -> None:
         """Write until killed."""
-        async with power_node(
-            self.settings, self._side, seed=seed, kill_at=kill_at, pins=self.run.pins
-        ) as node:
+        async with power_node(self.settings, self._side, kill_at=kill_at, pins=self.run.pins) as node:
             await write_until_killed(node, self.ledger)
 
     async def check(self, chance: Random) -> Path:
@@ -129,7 +127,7 @@ async def make_run(run: Run, base: Path) -> None:
     directory = base / "life-0"
     for number in range(LIVES):
         life = _Life(run, number, base, settings_for(directory, profile), ledger)
-        await life.live(chance.randint(60, MOST_EVENTS), chance.getrandbits(32))
+        await life.live(chance.randint(60, MOST_EVENTS))
         directory = await life.check(chance)
 
 

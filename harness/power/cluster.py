@@ -85,10 +85,7 @@ class _Cluster:
             nodes: list[PowerNode] = []
             for place in range(NODES):
                 settings = settings_for(self._directory(place), self._profile, place)
-                seed = self.chance.getrandbits(32)
-                nodes.append(
-                    await stack.enter_async_context(power_node(settings, self._side(place), seed=seed))
-                )
+                nodes.append(await stack.enter_async_context(power_node(settings, self._side(place))))
             hubs = {f"node-{place}": node.hub for place, node in enumerate(nodes)}
             await asyncio.gather(*(until_known(hub) for hub in hubs.values()))
             if loss is None:
