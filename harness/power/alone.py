@@ -41,11 +41,12 @@ MOST_SECONDS = 15.0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One directory with `LIVES` lives, each followed by so many images. `pins` and `restores` are switched
+    """One directory with several lives, each followed by so many images. `pins` and `restores` are switched
     off to see that the trial can fail."""
 
     seed: int
     images: int
+    lives: int = LIVES
     pins: bool = True
     restores: bool = True
 
@@ -125,7 +126,7 @@ async def make_run(run: Run, base: Path) -> None:
     ledger = Ledger(run.seed)
     profile = create([(1, 2)])
     directory = base / "life-0"
-    for number in range(LIVES):
+    for number in range(run.lives):
         life = _Life(run, number, base, settings_for(directory, profile), ledger)
         await life.live(chance.randint(60, MOST_EVENTS))
         directory = await life.check(chance)

@@ -60,8 +60,8 @@ async def reopened(settings: NodeSettings) -> AsyncIterator[Reopened]:
             )
             hub.attach(0, endpoint)
             thread = threading.Thread(target=worker.run)
-            thread.start()
             opened = Reopened(hub, worker)
+            thread.start()
             try:
                 await until_known(hub)
                 yield opened
