@@ -1,7 +1,7 @@
 """How a shard's LMDB environment is laid out, and what its failures mean to callers.
 
-`meta` holds the format and the applied position, `short` the keys of at most 510 bytes, `long` all others.
-Further databases may stand beside them.
+`meta` holds the format, the applied position and the membership, `short` the keys of at most 510 bytes,
+`long` all others. Further databases may stand beside them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from keyload.contract.errors import ErrorCode, KeyLoadError
 if TYPE_CHECKING:
     from lmdb import _Database as Database  # pyright: ignore[reportPrivateUsage]
 
+DATA_FILE = "data.mdb"
+LOCK_FILE = "lock.mdb"
+
 META = b"meta"
 SHORT = b"short"
 LONG = b"long"
@@ -28,6 +31,7 @@ FORMAT = b"keyload state" + struct.pack("<H", 1)
 """Signature and version of the state (STO-3)."""
 
 _POSITION = struct.Struct("<QQ")
+POSITION_BYTES = _POSITION.size
 
 
 class Databases(NamedTuple):
@@ -39,24 +43,28 @@ class Databases(NamedTuple):
 
 
 class Position(msgspec.Struct, frozen=True, order=True):
-    """The last applied entry of a shard's log: its index and its term; zeros before the first."""
+    """An entry of a shard's log, in a store the last applied one: its index and its term; zeros before the
+    first."""
 
     index: int
     term: int
 
     def packed(self) -> bytes:
-        """As it stands under `POSITION_KEY`."""
+        """As it stands under `POSITION_KEY` and in the log."""
         return _POSITION.pack(self.index, self.term)
 
     @classmethod
     def unpacked(cls, stored: bytes | memoryview | None) -> Self:
-        """Undo `packed`; Corruption when the store does not hold a position."""
+        """Undo `packed`; Corruption when nothing or something else is stored."""
         if stored is None or len(stored) != _POSITION.size:
-            raise KeyLoadError(ErrorCode.CORRUPTION, "The state of a shard has lost its position in the log.")
+            raise KeyLoadError(ErrorCode.CORRUPTION, "A position in the log is missing or damaged.")
         return cls(*_POSITION.unpack(stored))
 
 
 POSITION_KEY = b"applied"
+
+MEMBERSHIP_KEY = b"membership"
+"""The replicas as of the applied position; absent until an entry or an image brought them."""
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.BadValsizeError)
@@ -72,3 +80,22 @@ def translate(error: lmdb.Error) -> KeyLoadError:
     if isinstance(error, lmdb.VersionMismatchError):
         return KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, "The state of a shard has an unknown format.")
     return KeyLoadError(ErrorCode.RECOVERY_REQUIRED, "The state of a shard could not be read or written.")
+
+
+def open_existing(environment: lmdb.Environment) -> Databases:
+    """The named databases of an environment that has some. FormatUnsupported when it is a foreign one or of
+    another version, Corruption when one is missing; also raises lmdb.Error."""
+    try:
+        meta = environment.open_db(META, create=False)
+    except lmdb.NotFoundError as error:
+        detail = "The state of a shard has no format record."
+        raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, detail) from error
+    with environment.begin() as transaction:
+        if transaction.get(FORMAT_KEY, db=meta) != FORMAT:
+            detail = "The state of a shard has an unknown format version."
+            raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, detail)
+    try:
+        short, long = (environment.open_db(name, create=False) for name in (SHORT, LONG))
+    except lmdb.NotFoundError as error:
+        raise KeyLoadError(ErrorCode.CORRUPTION, "The state of a shard has lost a database.") from error
+    return Databases(meta, short, long)
