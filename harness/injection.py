@@ -113,7 +113,7 @@ def _own(directory: Path, node: NodeProfile) -> dict[str, Any]:
 @asynccontextmanager
 async def _node(settings: NodeSettings) -> AsyncIterator[WorkerHub]:
     with NodeDirectory(Path(settings.data_directory)) as data:
-        data.establish(identity(settings))
+        data.establish(identity(settings), segment_bytes=settings.storage.segment_bytes)
         hub = WorkerHub(settings.workers, call_ms=settings.timings.call_ms)
         supervisor = Supervisor(
             settings, hub, _ignore, descriptors=(data.lock_descriptor,), environment=os.environ
