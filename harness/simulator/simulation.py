@@ -310,7 +310,7 @@ class Simulation:
         )
 
     def _stay_calm(self) -> None:
-        """Once old messages are gone nobody disturbs the leader, not even who was removed and never heard it."""
+        """Once old messages are gone nobody disturbs the leader, nor does who never heard of his removal."""
         timeout = self.options.election_ticks[1] * self.options.tick_ms
         self._pass(10 * self.options.delay_ms_max + 2 * timeout)
         terms = {node.raft.term for node in self._members()}

@@ -64,8 +64,8 @@ class Changes(Elections):
     def restore(self, index: int, term: int, membership: Membership) -> None:
         """State and log have durably been replaced by a snapshot of everything up to the entry (index, term).
 
-        `membership` is the one at `index`. No Ready may be open, and the log storage must already say so. What
-        was not written yet is forgotten, together with the answers that speak of it, as in a restart.
+        `membership` is the one at `index`. No Ready may be open, and the log storage must already say so.
+        What was not written yet is forgotten, together with the answers that speak of it, as in a restart.
 
         The leader that is told may be one that a majority has already left for a later term, in which the
         snapshot was committed; its log may then differ. Its counting this answer does no harm: those who
