@@ -106,7 +106,7 @@ class Worker:
             send_front=self._to_front.append,
             evidence_found=self._commands.evidence_found,
         )
-        self._leadership = Leadership(launch, shards, self._commands)
+        self._leadership = Leadership(launch, shards, self._commands, time.monotonic())
         self._announced = False
         self._unfinished = True
 
@@ -263,7 +263,7 @@ class Worker:
         self._commands.sweep(now)
         self._reads.sweep(now)
         self._space.tick(now)
-        self._leadership.tick(now)
+        self._leadership.tick(now, time.time_ns() // 100)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True
             self._to_front.append(self._replayed())
