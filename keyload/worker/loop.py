@@ -135,7 +135,7 @@ class Worker:
             evidence_found=self._commands.evidence_found,
         )
         self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
-        self._leadership = Leadership(launch, shards, self._commands)
+        self._leadership = Leadership(launch, shards, self._commands, time.monotonic())
         self._announced = False
         self._unfinished = True
 
@@ -304,7 +304,7 @@ class Worker:
         self._commands.sweep(now)
         self.reads.sweep(now)
         self._space.tick(now)
-        self._leadership.tick(now)
+        self._leadership.tick(now, time.time_ns() // 100)
         self._checkpoints.tick(now)
         self._snapshots.tick(now)
         self._receiver.tick(now)
