@@ -20,6 +20,7 @@ from typing import Protocol
 
 import msgspec
 
+from keyload.link.launch import EXIT_DAMAGED
 from keyload.link.log import Category
 from keyload.node.launching import worker_launch
 from keyload.node.settings import NodeSettings
@@ -122,20 +123,24 @@ class Supervisor:
                 process.kill()
 
     async def _keep(self, worker: int) -> None:
-        """One worker, again and again, until the node stops."""
+        """One worker, again and again, until the node stops; one with damaged files only once, because an
+        operator has to look at them first (CLU-17).
+        """
         loop = asyncio.get_running_loop()
         delay, start = FIRST_DELAY, 0
         while not self._stopping.is_set():
             start += 1
             began = loop.time()
-            await self._live(worker, start)
+            if await self._live(worker, start) == EXIT_DAMAGED:
+                self._notice(Category.WORKER_DAMAGED, worker=worker)
+                await self._stopping.wait()
             delay = FIRST_DELAY if loop.time() - began > STEADY_SECONDS else delay
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay)
             delay = min(delay * 2, LAST_DELAY)
 
-    async def _live(self, worker: int, start: int) -> None:
-        """One life of a worker, from its start to its end."""
+    async def _live(self, worker: int, start: int) -> int | None:
+        """One life of a worker, from its start to its end; its exit status, None when it could not start."""
         assert self._sockets is not None
         socket = self._sockets / f"{worker}-{start}"
         endpoint = f"ipc://{socket}"
@@ -143,8 +148,10 @@ class Supervisor:
         try:
             status = await self._run(worker, endpoint)
             self._notice(Category.WORKER_ENDED, worker=worker, status=status)
+            return status
         except OSError:
             self._notice(Category.WORKER_NOT_STARTED, worker=worker)
+            return None
         finally:
             self._processes.pop(worker, None)
             self._hub.detach(worker)
