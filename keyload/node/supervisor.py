@@ -10,12 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import sys
-import tempfile
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -24,6 +21,7 @@ from keyload.link.launch import EXIT_DAMAGED
 from keyload.link.log import Category
 from keyload.node.launching import worker_launch
 from keyload.node.settings import NodeSettings
+from keyload.node.sockets import SocketDirectory
 
 FIRST_DELAY = 0.1
 LAST_DELAY = 5.0
@@ -34,7 +32,6 @@ STOP_SECONDS = 28.0
 FAULT_SECONDS = 5.0
 """How long a worker that reported a fault may take to end by itself."""
 
-MAX_SOCKET_PATH = 107
 WORKER_COMMAND = (sys.executable, "-m", "keyload.worker")
 _SECRET_VARIABLES = ("KEYLOAD_ADMIN_KEY", "KEYLOAD_API_KEY")
 
@@ -74,7 +71,7 @@ class Supervisor:
         self._descriptors = tuple(descriptors)
         self._command = tuple(command)
         self._environment = worker_environment(os.environ if environment is None else environment)
-        self._sockets: Path | None = None
+        self._sockets: SocketDirectory | None = None
         self._processes: dict[int, Process] = {}
         self._keepers: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
@@ -86,7 +83,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Make the private directory of the sockets and begin to keep every worker alive."""
-        self._sockets = private_socket_directory()
+        self._sockets = SocketDirectory()
         for worker in range(self._settings.workers):
             self._keepers.append(asyncio.create_task(self._keep(worker), name=f"worker-{worker}"))
 
@@ -113,7 +110,7 @@ class Supervisor:
                 self._kill(worker, process)
             await asyncio.gather(*self._keepers, return_exceptions=True)  # `watch` raises what they raise
         if self._sockets is not None:
-            shutil.rmtree(self._sockets, ignore_errors=True)
+            self._sockets.remove()
         return orderly
 
     def _kill(self, worker: int, process: Process) -> None:
@@ -142,7 +139,7 @@ class Supervisor:
     async def _live(self, worker: int, start: int) -> int | None:
         """One life of a worker, from its start to its end; its exit status, None when it could not start."""
         assert self._sockets is not None
-        socket = self._sockets / f"{worker}-{start}"
+        socket = self._sockets.path / f"{worker}-{start}"
         endpoint = f"ipc://{socket}"
         self._hub.attach(worker, endpoint)
         try:
@@ -182,15 +179,6 @@ def _tell_to_end(process: Process) -> None:
     """Close the pipe that keeps a worker alive (CLU-30)."""
     if process.stdin is not None:
         process.stdin.close()
-
-
-def private_socket_directory() -> Path:
-    """A fresh directory of mode 0700 for the sockets between front and workers (CLU-20); raises OSError."""
-    directory = Path(tempfile.mkdtemp(prefix="keyload-"))
-    if len(os.fsencode(directory)) + len("/00-0000000000") > MAX_SOCKET_PATH:
-        directory.rmdir()
-        raise OSError("the directory for temporary files (TMPDIR) has too long a name for sockets in it")
-    return directory
 
 
 def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
