@@ -253,6 +253,14 @@ class Cluster:
         self.node(number).wait(5)
         return took
 
+    def crash_node(self, number: int) -> None:
+        """SIGKILL to all processes of a node at once."""
+        processes = list(self.processes(number).values())
+        for process in processes:
+            process.kill()
+        self.node(number).wait(5)
+        psutil.wait_procs(processes, 5)
+
     def kill_worker(self, number: int, worker: int) -> None:
         """SIGKILL to one worker process; its front starts it again."""
         process = self.worker(number, worker)
