@@ -77,6 +77,12 @@ class Refusal(_Message, frozen=True, tag="x"):
     payload: bytes
 
 
+class Cancel(_Message, frozen=True, tag="z"):
+    """Nobody waits for the read with this number any more."""
+
+    call: int
+
+
 class CatalogDelta(_Message, frozen=True, tag="d"):
     """Catalog rows up to `version`, worker 0 to front, front to the other workers.
 
@@ -138,6 +144,6 @@ class Evidence(_Message, frozen=True, tag="e"):
     read: Read
 
 
-FrontToWorker = Command | Read | Barrier | CatalogDelta | Usage | Reply | Refusal
+FrontToWorker = Command | Read | Barrier | Cancel | CatalogDelta | Usage | Reply | Refusal
 WorkerToFront = Reply | Refusal | Confirmed | CatalogDelta | Fault | Ready | Evidence
 PeerToPeer = Raft | Forward | ForwardReply

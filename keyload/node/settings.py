@@ -112,7 +112,8 @@ class NodeSettings(_Group, frozen=True):
     """Everything `keyload serve` needs to know.
 
     `listen` is the `host:port` the front binds when it differs from that of `public_endpoint`, as behind a
-    proxy that ends TLS. `shards` None means three for each worker.
+    proxy that ends TLS. `scrape_token` opens `/metrics` without an administrator's key (CLU-29). `shards`
+    None means three for each worker.
     """
 
     data_directory: Text
@@ -124,6 +125,7 @@ class NodeSettings(_Group, frozen=True):
     peers: Annotated[tuple[Peer, ...], Meta(max_length=99)] = ()
     peer_secret_key: Text | None = None
     admin_key: Text | None = None
+    scrape_token: Text | None = None
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
     shards: Annotated[int, Meta(ge=1, le=1024)] | None = None
     maximum_bytes: Annotated[int, Meta(ge=1 << 20, le=1 << 44)] = 64 << 30
@@ -148,5 +150,5 @@ class NodeSettings(_Group, frozen=True):
         return next((place for place, peer in enumerate(self.peers, 1) if peer.id == self.node_id), 1)
 
 
-SECRETS = ("signing_key", "peer_secret_key", "admin_key")
+SECRETS = ("signing_key", "peer_secret_key", "admin_key", "scrape_token")
 """Settings that may be given as `...File` instead (CLI-11)."""

@@ -112,6 +112,10 @@ class ShardLog:
             )
         return result
 
+    def bytes_from(self, index: int) -> int:
+        """Bytes of the entries from `index` on."""
+        return sum(self._lengths[max(0, index - self._first) :])
+
     def accepts(self, index: int, term: int) -> bool:
         """Whether an entry may follow here: none before it is missing, and terms do not fall."""
         return self._first <= index <= self.last_index + 1 and term >= self.term(index - 1)

@@ -188,7 +188,8 @@ class CommandDesk:
         )
         local = self._shards.get(shard)
         if local is not None:
-            local.reads.add(ReadCall(read, now + self._call_seconds, missing=missing))
+            deadline = now + self._call_seconds
+            local.reads.add(ReadCall(read, deadline, deadline, missing))
         else:
             self._evidence[number] = missing
             self._send_front(Evidence(call=number, read=read))

@@ -22,6 +22,7 @@ from keyload.link.launch import WorkerLaunch
 from keyload.link.log import Category
 from keyload.link.messages import (
     Barrier,
+    Cancel,
     CatalogDelta,
     Command,
     Fault,
@@ -79,7 +80,9 @@ class Worker:
         self._front = front_socket(context, launch.endpoint)
         self._to_front = FrontQueue(self._front, self._state_for_front)
         self._links = _peer_links(context, launch)
-        self._inputs: dict[zmq.Socket[bytes], Callable[[float], None]] = {self._front: self._receive_front}
+        self._inputs: dict[zmq.Socket[bytes] | int, Callable[[float], None]] = {
+            self._front: self._receive_front
+        }
         if self._links is not None:
             self._inputs[self._links.gate] = self._answer_handshakes
             self._inputs[self._links.inbox] = self._receive_peers
@@ -106,6 +109,7 @@ class Worker:
             send_front=self._to_front.append,
             evidence_found=self._commands.evidence_found,
         )
+        self._inputs[self._reads.pool.descriptor] = self._reads.pool.receive
         self._leadership = Leadership(launch, shards, self._commands)
         self._announced = False
         self._unfinished = True
@@ -147,7 +151,6 @@ class Worker:
     def close(self) -> None:
         """Make all state durable, close every file, and note that the stop was an ordered one."""
         for shard in self._shards.values():
-            shard.store.sync()
             shard.store.close()
         self._wal.close()
         mark_clean(Path(self._launch.directory) / f"worker-{self._launch.worker}")
@@ -162,7 +165,7 @@ class Worker:
     def _say_goodbye(self) -> None:
         for shard in self._shards.values():
             self._commands.finish_all(shard.drain())
-            self._reads.refuse_all(shard.reads.drain())
+        self._reads.close()
         self._flush()
         self._front.close(linger=200)
         if self._links is not None:
@@ -186,7 +189,7 @@ class Worker:
                 self._commands.fetch_evidence(missing, now)
             shard.reads.ask(shard.raft.read_index, now)
         self._replicate()
-        self._reads.serve(ticks)
+        self._reads.serve(ticks, now)
         self._flush()
 
     def _receive_front(self, now: float) -> None:
@@ -210,10 +213,14 @@ class Worker:
                 self._commands.from_front(message, now)
             case Read() | Barrier():
                 self._reads.arrive(message, now)
+            case Cancel():
+                self._reads.cancel(message.call, now)
             case CatalogDelta():
                 self.catalog.apply(message)
             case Usage():
-                self._to_front.append(Reply(message.call, usage(self._launch, self.gate, self._shards)))
+                self._to_front.append(
+                    Reply(message.call, usage(self._launch, self.gate, self._shards, self._wal))
+                )
             case Reply() | Refusal():
                 self._commands.evidence_from_front(message)
             case _:

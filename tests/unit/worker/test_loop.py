@@ -15,6 +15,7 @@ import zmq
 from keyload.codec.identity import atomic_partition_id, data_shard
 from keyload.contract.errors import KeyLoadError
 from keyload.contract.shared import CommitReceipt
+from keyload.front.scrape import WorkerState
 from keyload.link import framing
 from keyload.link.launch import CommandLimits
 from keyload.link.messages import Confirmed, Read, Refusal, Reply, Usage
@@ -48,6 +49,12 @@ def revision_of(answer: Reply | Refusal | Confirmed) -> int:
 def document(answer: Reply | Refusal | Confirmed) -> Any:
     assert isinstance(answer, Reply), problem(answer)
     return msgspec.json.decode(answer.payload)
+
+
+def usage_of(worker: WorkerUnderTest) -> Any:
+    usage = Usage(worker.number())
+    worker.send(usage)
+    return document(worker.answer(usage.call))
 
 
 @pytest.mark.covers("CMD-12", "CMD-30", "CLU-24")
@@ -145,9 +152,7 @@ def test_more_commands_than_the_gate_holds_are_refused_and_leave_no_trace(start:
     worker.send(*commands)
     codes = [problem(worker.answer(command.call)).error_code for command in commands]
     assert sorted(codes) == ["OwnershipLost"] * 3 + ["ResourceExhausted"] * 2
-    usage = Usage(worker.number())
-    worker.send(usage)
-    counts = document(worker.answer(usage.call))
+    counts = usage_of(worker)
     assert (counts["commands"], counts["retainedBytes"], counts["tenants"]) == (0, 0, [])
 
 
@@ -222,7 +227,21 @@ def test_commands_of_one_frame_share_turns_and_each_takes_its_own_position(start
         receipts.append(msgspec.json.decode(answer.payload, type=CommitReceipt))
     positions = [receipt.token.position for receipt in receipts]
     assert positions == list(range(positions[0], positions[0] + 256))
-    usage = Usage(worker.number())
-    worker.send(usage)
-    states = document(worker.answer(usage.call))["shards"]
+    states = usage_of(worker)["shards"]
     assert max(state["applied"] for state in states if state["shard"] > 0) <= 4, "256 commands, few entries"
+
+
+@pytest.mark.covers("CLU-29")
+def test_a_worker_tells_role_term_position_and_log_size_of_every_shard(start: Start) -> None:
+    worker = start()
+    worker.wait_ready()
+    worker.configure_collection()
+    before = {state["shard"]: state for state in usage_of(worker)["shards"]}
+    assert isinstance(worker.commit(put("key", "doc", "{}")), Reply)
+    state = msgspec.convert(usage_of(worker), WorkerState)
+    assert [shard.shard for shard in state.shards] == list(range(SHARDS + 1))
+    for shard in state.shards:
+        assert (shard.role, shard.term, shard.leader) == ("leader", 1, 1)
+        assert shard.applied == shard.commit >= 1
+    changed = data_shard(atomic_partition_id(*partition("key")), SHARDS)
+    assert state.shards[changed].log_bytes > before[changed]["logBytes"]
