@@ -253,12 +253,13 @@ class Cluster:
         self.node(number).wait(5)
         return took
 
-    def crash_node(self, number: int) -> None:
-        """SIGKILL to all processes of a node at once."""
-        processes = list(self.processes(number).values())
+    def crash(self, *numbers: int) -> None:
+        """SIGKILL to all processes of these nodes at once."""
+        processes = [process for number in numbers for process in self.processes(number).values()]
         for process in processes:
             process.kill()
-        self.node(number).wait(5)
+        for number in numbers:
+            self.node(number).wait(5)
         psutil.wait_procs(processes, 5)
 
     def kill_worker(self, number: int, worker: int) -> None:

@@ -26,6 +26,7 @@ from keyload.codec.identity import atomic_partition_id, data_shard, partition_ke
 from keyload.contract.catalog import ResourceDefinition, ResourceKind
 from keyload.contract.documents import PutDocument
 from keyload.contract.shared import PartitionRef
+from keyload.worker.leadership import preferred_node
 
 TRIALS = 100
 WORKERS = 1
@@ -93,7 +94,7 @@ async def _trials(cluster: Cluster, number: int) -> list[Trial]:
 
 def _settled_leader(cluster: Cluster, shard: int) -> int:
     """Who leads the shard, once every shard is led by the node it prefers (CLU-8)."""
-    wanted = {one: one % len(cluster.nodes) + 1 for one in range(SHARDS + 1)}
+    wanted = {one: preferred_node(one, len(cluster.nodes)) for one in range(SHARDS + 1)}
     wait_until(
         "every shard is led by the node it prefers",
         lambda: leaders(cluster.urls, cluster.key) == wanted,
@@ -111,7 +112,7 @@ async def _trial(cluster: Cluster, shard: int, leader: int, whole: bool) -> floa
         await asyncio.gather(*(probe(client, -1) for client in clients))  # connections are open
         started = time.monotonic()
         if whole:
-            await asyncio.to_thread(cluster.crash_node, leader)
+            await asyncio.to_thread(cluster.crash, leader)
         else:
             await asyncio.to_thread(cluster.kill_worker, leader, 0)
         await _until_acknowledged(probe, clients)
