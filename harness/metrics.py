@@ -28,11 +28,15 @@ def replicas(url: str, key: str) -> dict[int, Replica]:
     request = urllib.request.Request(f"{url}/metrics", headers={"Authorization": f"Bearer {key}"})
     try:
         with urllib.request.urlopen(request, timeout=SCRAPE_SECONDS) as answer:
-            lines = answer.read().decode().splitlines()
+            return read_replicas(answer.read().decode())
     except OSError:
         return {}
+
+
+def read_replicas(text: str) -> dict[int, Replica]:
+    """The replicas by shard, from the samples of one node."""
     found: dict[int, Replica] = {}
-    for line in lines:
+    for line in text.splitlines():
         match = _SAMPLE.match(line)
         labels = dict(_LABEL.findall(match["labels"] or "")) if match else {}
         if match is None or "shard" not in labels:

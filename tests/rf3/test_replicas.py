@@ -97,7 +97,7 @@ def test_a_minority_answers_neither_reads_nor_writes(cluster: Cluster, distance:
 
 
 def is_even(cluster: Cluster) -> bool:
-    """Whether no leadership is about to move and every replica has applied all that its shard has committed."""
+    """Whether no leadership is about to move and every replica has applied all that is committed."""
     if leaders(cluster.urls, cluster.key) != PREFERRED:
         return False
     views = [replicas(url, cluster.key) for url in cluster.urls]
