@@ -1,4 +1,5 @@
-"""Recovery trials: a node is killed at a named step of a write, reopened, and compared (STO-24..STO-26).
+"""Recovery trials: a node is killed at a named step of a write or checkpoint, reopened, and compared
+(STO-24..STO-26).
 
 Each trial has a fresh directory and a real worker process that ends itself with SIGKILL when it reaches the
 step for the n-th time. The front runs in this process, so that one process makes many trials without starting
@@ -37,10 +38,15 @@ from keyload.node.profile import LocalProfile, create
 from keyload.node.settings import NodeSettings
 from keyload.node.supervisor import Supervisor
 from keyload.storage.directory import NodeDirectory
-from keyload.worker.steps import STEPS
+from keyload.worker.steps import CHECKPOINT_STEPS, WRITE_STEPS
 
 CLIENTS = 4
 MOST_OCCURRENCES = 40
+MOST_CHECKPOINTS = 16
+"""Checkpoints of a trial's node are few; those made while its shards are opened count."""
+
+NODE_STEPS = WRITE_STEPS + CHECKPOINT_STEPS
+STORAGE = {"checkpointMs": 50, "segmentBytes": 1 << 20}
 REACH_SECONDS = 30.0
 READY_SECONDS = 30.0
 
@@ -103,7 +109,7 @@ def settings_for(directory: Path, profile: LocalProfile) -> NodeSettings:
     """Settings of a node alone with one worker."""
     node = profile.nodes[0]
     own = {"nodeId": node.id, "publicEndpoint": node.url, "dataDirectory": str(directory / node.id)}
-    return settings_of(own | shared_settings(profile, 1, None))
+    return settings_of(own | shared_settings(profile, 1, None) | {"storage": STORAGE})
 
 
 async def run_trial(trial: Trial) -> None:
@@ -162,14 +168,12 @@ async def _write(node: Node, ledger: Ledger) -> None:
 def plan(seed: int, count: int) -> list[Trial]:
     """`count` trials over all steps in turn, occurrences and seeds drawn from one number (TST-12)."""
     chance = Random(seed)
-    return [
-        Trial(
-            seed=chance.randrange(2**32),
-            step=STEPS[number % len(STEPS)],
-            occurrence=chance.randint(1, MOST_OCCURRENCES),
-        )
-        for number in range(count)
-    ]
+    return [_drawn(NODE_STEPS[number % len(NODE_STEPS)], chance) for number in range(count)]
+
+
+def _drawn(step: str, chance: Random) -> Trial:
+    most = MOST_CHECKPOINTS if step in CHECKPOINT_STEPS else MOST_OCCURRENCES
+    return Trial(seed=chance.randrange(2**32), step=step, occurrence=chance.randint(1, most))
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from random import Random
 from harness.simulator.checker import Checker
 from harness.simulator.disk import Disk
 from harness.simulator.options import Options
-from keyload.consensus import Config, Entry, Message, Raft, Ready, Role
+from keyload.consensus import Config, Entry, Membership, Message, Raft, Ready, Role
 
 INBOX_MAX = 2_000
 """What the sockets of a stopped process hold."""
@@ -21,6 +21,7 @@ class Machine:
 
     registers: dict[bytes, bytes]
     history: list[Entry]
+    membership: Membership
     digest: int = 0
 
     @property
@@ -29,7 +30,9 @@ class Machine:
 
     def apply(self, entry: Entry) -> None:
         self.history.append(entry)
-        if entry.data:
+        if entry.membership:
+            self.membership = Membership.unpacked(entry.data)
+        elif entry.data:
             register, _, value = entry.data.partition(b"=")
             self.registers[register] = value
         self.digest = hash((self.digest, entry.index, entry.data and tuple(sorted(self.registers.items()))))
@@ -49,7 +52,8 @@ class Node:
     ) -> None:
         self.number = number
         self.disk = Disk()
-        self.machine = Machine({}, [])
+        self.initial = Membership(tuple(range(1, options.nodes + 1)))
+        self.machine = Machine({}, [], self.initial)
         self.up = True
         self.paused = False
         self.life = 0  # counts starts
@@ -76,7 +80,6 @@ class Node:
         options = self._options
         config = Config(
             id=self.number,
-            voters=tuple(range(1, options.nodes + 1)),
             rng=Random(f"{self._seed}/{self.number}/{self.life}"),
             election_ticks_min=options.election_ticks[0],
             election_ticks_max=options.election_ticks[1],
@@ -87,7 +90,9 @@ class Node:
             max_committed_bytes=options.max_committed_bytes,
         )
         self._checker.restarted(self.number)
-        self.raft = self._raft_class(config, self.disk, self.disk.hard_state, self.machine.applied)
+        self.raft = self._raft_class(
+            config, self.disk, self.disk.hard_state, self.machine.applied, self.machine.membership
+        )
         self._checker.state(self.raft)
 
     def crash(self, rng: Random) -> None:
@@ -96,7 +101,7 @@ class Node:
         self.disk.crash(rng)
         self._durable = rng.randint(self._durable, self.machine.applied)
         history = self.machine.history[: self._durable]
-        self.machine = Machine({}, [])
+        self.machine = Machine({}, [], self.initial)
         for entry in history:
             self.machine.apply(entry)
         self._inbox.clear()

@@ -198,7 +198,11 @@ def _write_shards(text: Exposition, shards: Sequence[ShardState]) -> None:
         "Entries known to be committed and not applied yet.",
         each(lambda shard: shard.commit - shard.applied),
     )
-    text.gauge("keyload_shard_log_bytes", "Bytes of the log kept.", each(lambda shard: shard.log_bytes))
+    text.gauge(
+        "keyload_shard_log_bytes",
+        "Bytes of the worker's log from the first entry that the shard keeps.",
+        each(lambda shard: shard.log_bytes),
+    )
     text.gauge("keyload_shard_waiting_calls", "Calls that wait.", each(lambda shard: shard.waiting))
 
 

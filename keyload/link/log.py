@@ -58,6 +58,13 @@ class Category(StrEnum):
     WRITE_TIMEOUT = "write-timeout"
     BODY_TIMEOUT = "body-timeout"
     BARRIER_LOST = "barrier-lost"
+    CHECKPOINT_NO_ROOM = "checkpoint-no-room"
+    SNAPSHOT_TAKEN = "snapshot-taken"
+    SNAPSHOT_BEGUN = "snapshot-begun"
+    SNAPSHOT_INSTALLED = "snapshot-installed"
+    SNAPSHOT_FAILED = "snapshot-failed"
+    SNAPSHOT_REFUSED = "snapshot-refused"
+    SNAPSHOT_NO_ROOM = "snapshot-no-room"
     STORE_REFUSED = "store-refused"
     DEFECT = "defect"
 

@@ -108,6 +108,19 @@ class Outcomes(_Group, frozen=True):
     retention_days: Annotated[int, Meta(ge=0, le=36_500)] = 7
 
 
+class Storage(_Group, frozen=True):
+    """When state is made durable and how much log is kept (STO-17).
+
+    A checkpoint is made every `checkpoint_ms` with changes, or after `checkpoint_log_bytes` of log, in
+    segments of `segment_bytes`. A follower that needs more than `retained_log_bytes` gets a snapshot.
+    """
+
+    checkpoint_ms: Milliseconds = 10_000
+    checkpoint_log_bytes: Size = 64 << 20
+    segment_bytes: Annotated[int, Meta(ge=1 << 20, le=1 << 30)] = 64 << 20
+    retained_log_bytes: Size = 1 << 30
+
+
 class NodeSettings(_Group, frozen=True):
     """Everything `keyload serve` needs to know.
 
@@ -133,6 +146,7 @@ class NodeSettings(_Group, frozen=True):
     allow_loopback_http: bool = False
     allow_private_network_http: bool = False
     timings: Timings = Timings()
+    storage: Storage = Storage()
     http: Http = Http()
     admission: Admission = Admission()
     mcp: Mcp = Mcp()

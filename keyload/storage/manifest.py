@@ -39,7 +39,7 @@ class SnapshotManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     image in hex digits. `id` is made of all the rest, so a manifest with a wrong byte is none."""
 
     format: int
-    incarnation: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    incarnation: Annotated[str, msgspec.Meta(pattern="^[0-9a-f-]{36}$")]
     shard: Annotated[int, msgspec.Meta(ge=0, le=65535)]
     index: _Count
     term: _Count

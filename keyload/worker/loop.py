@@ -33,19 +33,25 @@ from keyload.link.messages import (
     Read,
     Refusal,
     Reply,
+    SnapshotChunk,
+    SnapshotOffer,
+    SnapshotWant,
     Usage,
     WorkerToFront,
 )
 from keyload.link.messages import Ready as ShardsReady
 from keyload.link.peers import PeerLinks
-from keyload.storage import Wal, mark_clean
+from keyload.storage import SnapshotManifest, Store, Wal, finish_install, install, mark_clean
 from keyload.worker.admission import CommandGate
+from keyload.worker.checkpoints import Checkpoints
 from keyload.worker.commands import CommandDesk
 from keyload.worker.feed import CatalogFeed
 from keyload.worker.front import FrontQueue, front_socket
 from keyload.worker.leadership import Leadership
 from keyload.worker.readers import ReadDesk
 from keyload.worker.shard import Shard
+from keyload.worker.snapshot_receiver import SnapshotReceiver
+from keyload.worker.snapshot_sender import SnapshotSender
 from keyload.worker.space import Space
 from keyload.worker.steps import Step
 from keyload.worker.usage import usage
@@ -102,15 +108,34 @@ class Worker:
             send_front=self._to_front.append,
             send_peer=self._send_peer,
         )
-        self._reads = ReadDesk(
+        self._snapshots = SnapshotSender(
+            shards,
+            incarnation=launch.incarnation,
+            directory=self._shard_directory,
+            send=self._send_peer,
+            step=step,
+        )
+        self._receiver = SnapshotReceiver(
+            shards,
+            incarnation=launch.incarnation,
+            directory=self._shard_directory,
+            has_room=self._space.has_room,
+            send=self._send_peer,
+            install=self._install,
+            step=step,
+        )
+        self._checkpoints = Checkpoints(
+            wal, shards, launch.storage, now=time.monotonic(), retained=self._retained
+        )
+        self.reads = ReadDesk(
             launch,
             shards=shards,
             catalog=self.catalog,
             send_front=self._to_front.append,
             evidence_found=self._commands.evidence_found,
         )
-        self._inputs[self._reads.pool.descriptor] = self._reads.pool.receive
-        self._leadership = Leadership(launch, shards, self._commands)
+        self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
+        self._leadership = Leadership(launch, shards, self._commands, time.monotonic())
         self._announced = False
         self._unfinished = True
 
@@ -150,6 +175,9 @@ class Worker:
 
     def close(self) -> None:
         """Make all state durable, close every file, and note that the stop was an ordered one."""
+        self._snapshots.close()
+        self._receiver.close()
+        self._checkpoints.close()
         for shard in self._shards.values():
             shard.store.close()
         self._wal.close()
@@ -165,7 +193,7 @@ class Worker:
     def _say_goodbye(self) -> None:
         for shard in self._shards.values():
             self._commands.finish_all(shard.drain())
-        self._reads.close()
+        self.reads.close()
         self._flush()
         self._front.close(linger=200)
         if self._links is not None:
@@ -189,7 +217,7 @@ class Worker:
                 self._commands.fetch_evidence(missing, now)
             shard.reads.ask(shard.raft.read_index, now)
         self._replicate()
-        self._reads.serve(ticks, now)
+        self.reads.serve(ticks, now)
         self._flush()
 
     def _receive_front(self, now: float) -> None:
@@ -212,9 +240,9 @@ class Worker:
             case Command():
                 self._commands.from_front(message, now)
             case Read() | Barrier():
-                self._reads.arrive(message, now)
+                self.reads.arrive(message, now)
             case Cancel():
-                self._reads.cancel(message.call, now)
+                self.reads.cancel(message.call, now)
             case CatalogDelta():
                 self.catalog.apply(message)
             case Usage():
@@ -240,6 +268,12 @@ class Worker:
                     self._commands.from_peer(number, message, now)
                 case ForwardReply():
                     self._commands.forward_answered(message, now)
+                case SnapshotOffer():
+                    self._receiver.offered(number, message, now)
+                case SnapshotWant():
+                    self._snapshots.wanted(number, message)
+                case SnapshotChunk():
+                    self._receiver.arrived(message, now)
 
     def _step_raft(self, number: int, shard_number: int, payload: bytes) -> None:
         shard = self._shards.get(shard_number)
@@ -266,11 +300,14 @@ class Worker:
                 self._next_tick = now
         for shard in self._shards.values():
             self._commands.finish_all(shard.sweep(now))
-            self._reads.refuse_all(shard.reads.sweep(now))
+            self.reads.refuse_all(shard.reads.sweep(now))
         self._commands.sweep(now)
-        self._reads.sweep(now)
+        self.reads.sweep(now)
         self._space.tick(now)
-        self._leadership.tick(now)
+        self._leadership.tick(now, time.time_ns() // 100)
+        self._checkpoints.tick(now)
+        self._snapshots.tick(now)
+        self._receiver.tick(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True
             self._to_front.append(self._replayed())
@@ -316,6 +353,41 @@ class Worker:
         for context in work.lost_reads:
             shard.reads.lose(context)
         shard.raft.advance(work)
+
+    # -- checkpoints and snapshots
+
+    def _shard_directory(self, shard: int) -> Path:
+        return Path(self._launch.directory) / f"worker-{self._launch.worker}" / f"shard-{shard}"
+
+    def _retained(self, shard: Shard) -> int | None:
+        """First log entry that the followers of a shard led here still need."""
+        if not shard.leads:
+            return None
+        wanted = [
+            status.match + 1
+            for peer in shard.raft.membership.members
+            if (status := shard.raft.peer_status(peer))
+        ]
+        image = self._snapshots.retained(shard.number)
+        return min([*wanted, *([] if image is None else [image])], default=None)
+
+    def _install(self, shard: Shard, manifest: SnapshotManifest, term: int) -> bool:
+        """Replace a shard's state by the checked image in its directory, which the leader of `term` offered;
+        False while it is in use.
+        """
+        if self._checkpoints.busy(shard):
+            return False
+        directory = self._shard_directory(shard.number)
+        self.reads.drain(shard)
+        shard.store.close(durable=False)
+        install(directory, self._step)
+        self._wal.rebase(shard.number, manifest.index, manifest.term)
+        store = Store(directory, self._launch.maximum_bytes, step=self._step)
+        finish_install(directory)
+        shard.restored(store, term)
+        if self._feed is not None and shard.number == 0:
+            self._feed.load(shard)
+        return True
 
     # -- sending
 

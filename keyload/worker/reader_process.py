@@ -106,6 +106,10 @@ class ReaderProcess:
         call, self.call, self.idle_since = self.call, None, now
         return call
 
+    def wait(self, seconds: float) -> int:
+        """Exit status of a process that ends by itself. Raises TimeoutExpired."""
+        return self._process.wait(seconds)
+
     def end(self) -> None:
         """End the process, whatever it does, and wait until it is gone: a few milliseconds."""
         self.socket.close()

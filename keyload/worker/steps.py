@@ -1,7 +1,8 @@
-"""The named steps of a write at which the recovery suite kills a worker (STO-8).
+"""The named steps at which the recovery suite kills a worker (STO-8, STO-24).
 
 `KEYLOAD_FAULT_POINT=<Step>:<n>` in a worker's environment makes it end itself with SIGKILL when it reaches
-that step for the n-th time. Without the variable a step costs one empty call.
+that step for the n-th time. With a third part, `<Step>:<n>:<file>`, it does so once for all lives that share
+the file, which is made just before the end. Without the variable a step costs one empty call.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 
-STEPS = (
+WRITE_STEPS = (
     "Received",
     "Executed",
     "LogWritten",
@@ -20,6 +21,9 @@ STEPS = (
     "Applied",
     "Replied",
 )
+CHECKPOINT_STEPS = ("CheckpointPinned", "CheckpointSynced", "CheckpointSaved")
+SNAPSHOT_STEPS = ("SnapshotTaken", "SnapshotReceived", "SnapshotInstalling", "SnapshotInstalled")
+STEPS = WRITE_STEPS + CHECKPOINT_STEPS + SNAPSHOT_STEPS
 
 Step = Callable[[str], None]
 
@@ -35,7 +39,8 @@ def _pass_by(name: str) -> None:
 
 
 def _killer(text: str) -> Step:
-    wanted, _, count = text.partition(":")
+    wanted, _, rest = text.partition(":")
+    count, _, once = rest.partition(":")
     if wanted not in STEPS or not count.isdigit() or int(count) < 1:
         raise ValueError(f"KEYLOAD_FAULT_POINT must be one of {', '.join(STEPS)}, a colon and a count from 1")
     left = int(count)
@@ -44,7 +49,16 @@ def _killer(text: str) -> Step:
         nonlocal left
         if name == wanted:
             left -= 1
-            if left == 0:
+            if left == 0 and (not once or _is_first(once)):
                 os.kill(os.getpid(), signal.SIGKILL)
 
     return kill_at
+
+
+def _is_first(path: str) -> bool:
+    """Make the file that says that the fault has struck; False when it had."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return False
+    return True

@@ -41,6 +41,10 @@ def test_there_are_four_suites_and_five_measurements() -> None:
         ["--suite=unit", "--ephemeral"],
         ["--results-directory=x"],
         ["--write-document"],
+        ["--suite=unit", "--trials=100"],
+        ["--suite=recovery", "--trials=99"],
+        ["--suite=recovery", "--trials=100001"],
+        ["--suite=recovery", "--trials=many"],
         ["--suite=unit", "--filter=" + "x" * MAX_TEXT],
         ["--suite=unit", "--filter=a\0b"],
         ["unit"],
@@ -56,6 +60,12 @@ def test_options_that_do_not_fit_are_refused(arguments: list[str]) -> None:
 def test_a_text_of_exactly_the_longest_length_passes() -> None:
     text = "x" * (MAX_TEXT - len("--filter="))
     assert read(["--suite=unit", f"--filter={text}"]).filter == text
+
+
+@pytest.mark.covers("STO-24", "TST-5")
+@pytest.mark.parametrize("trials", [100, 1000, 100_000])
+def test_the_recovery_suite_makes_as_many_kills_as_wanted(trials: int) -> None:
+    assert read(["--suite=recovery", f"--trials={trials}"]).trials == trials
 
 
 @pytest.mark.covers("CLI-17")
