@@ -17,6 +17,7 @@ class FaultKind(StrEnum):
     KILL_WORKER = "kill a worker"
     KILL_NODE = "kill a node"
     STOP_NODE = "stop a node in order, which hands its leaderships over"
+    ERASE_NODE = "kill a node and erase its directory"
     PAUSE_NODE = "pause a node"
     CUT_ONE_WAY = "cut one direction between two nodes"
     CUT_PAIR = "cut both directions between two nodes"
@@ -100,6 +101,9 @@ def _hurt(cluster: Cluster, fault: Fault, node: int) -> None:
             cluster.kill_worker(node, fault.worker)
         case FaultKind.KILL_NODE:
             cluster.kill_node(node)
+        case FaultKind.ERASE_NODE:
+            cluster.crash(node)
+            cluster.erase(node)
         case FaultKind.STOP_NODE:
             if cluster.stop_node(node) != 0:
                 raise HarnessError(f"node {node} did not stop in order")
