@@ -33,10 +33,13 @@ ID = "one"
 SDK_CLIENTS = 10
 MCP_CLIENTS = 4
 DOCUMENTS = ("register-1", "register-2", "set-1", "set-2", "list-1", "list-2", "list-3")
-CALLS_PER_INSERT = 5
+CALLS_PER_INSERT = 40
+"""Calls of all kinds until inserts race on another document."""
+
 LONGEST_LIST = 24
 TRIES = 4
 REPEATED_SHARE = 0.1
+REPEATED_AT_END = 100
 SETTLE_SECONDS = 60.0
 _TIMEOUTS = (0.5, 1.0, 3.0)
 _REFUSALS = {ErrorCode.REVISION_CONFLICT: Outcome.CONFLICT, ErrorCode.NOT_FOUND: Outcome.MISSING}
@@ -129,20 +132,23 @@ class Round:
 
     def insert_name(self) -> str:
         """The document that inserts race on now."""
-        return f"insert-{len(self.calls) // (CALLS_PER_INSERT * 8)}"
+        return f"insert-{len(self.calls) // CALLS_PER_INSERT}"
 
     def key_of(self, document: str) -> str:
         """Its name in the history and its partition."""
         return f"{self.name}-{document}"
 
     async def _settle(self) -> None:
-        """Send every write in doubt again until its answer is definite, and read every document once more
-        through every node.
+        """Send every write in doubt again until its answer is definite, and some of the others, which have to
+        be answered as before; then read every document once more through every node.
         """
-        doubtful = [call for call in self.calls if call.end is None and call.kind is not Kind.GET]
+        writes = [call for call in self.calls if call.kind is not Kind.GET]
+        doubtful = [call for call in writes if call.end is None]
+        certain = [call for call in writes if call.end is not None]
+        again = doubtful + self._chance.sample(certain, min(len(certain), REPEATED_AT_END))
         async with asyncio.timeout(SETTLE_SECONDS), asyncio.TaskGroup() as tasks:
             for place, client in enumerate(self._clients):
-                tasks.create_task(client.settle(doubtful[place :: len(self._clients)]))
+                tasks.create_task(client.settle(again[place :: len(self._clients)]))
         for client in self._clients[: len(self._urls)]:
             await client.read_all(sorted({call.key for call in self.calls}))
 
