@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from harness.simulator.checker import Checker
 from harness.simulator.disk import Disk
 from harness.simulator.options import Options
-from keyload.consensus import Config, Entry, Membership, Message, Raft, Ready, Role
+from keyload.consensus import Config, Entry, HardState, Membership, Message, Raft, Ready, Role
 
 INBOX_MAX = 2_000
 """What the sockets of a stopped process hold."""
@@ -28,6 +28,9 @@ class Machine:
     def applied(self) -> int:
         return len(self.history)
 
+    def copy(self) -> Machine:
+        return replace(self, registers=dict(self.registers), history=list(self.history))
+
     def apply(self, entry: Entry) -> None:
         self.history.append(entry)
         if entry.membership:
@@ -36,6 +39,14 @@ class Machine:
             register, _, value = entry.data.partition(b"=")
             self.registers[register] = value
         self.digest = hash((self.digest, entry.index, entry.data and tuple(sorted(self.registers.items()))))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a leader sends to a follower whose entries it no longer has."""
+
+    machine: Machine
+    leader_term: int
 
 
 class Node:
@@ -51,8 +62,11 @@ class Node:
         send: Callable[[Iterable[Message]], None],
     ) -> None:
         self.number = number
+        self.initial = checker.membership
         self.disk = Disk()
-        self.initial = Membership(tuple(range(1, options.nodes + 1)))
+        if number in self.initial.voters and not options.first_start:
+            self.disk.write(HardState(joined=True), ())
+            self.disk.sync()
         self.machine = Machine({}, [], self.initial)
         self.up = True
         self.paused = False
@@ -110,6 +124,18 @@ class Node:
         self._reads.clear()
         self._waiting.clear()
 
+    def erase(self, rng: Random) -> None:
+        """Process and disk are gone."""
+        self.crash(rng)
+        self.disk = Disk()
+        self.machine = Machine({}, [], self.initial)
+        self._durable = 0
+
+    @property
+    def joined(self) -> bool:
+        """Whether it will know after a crash that it has joined."""
+        return self.disk.synced_state.joined
+
     @property
     def runs(self) -> bool:
         return self.up and not self.paused
@@ -121,6 +147,42 @@ class Node:
     def resume(self) -> None:
         self.paused = False
         self._drain()
+
+    # --- log and state as a whole
+
+    @property
+    def _between_turns(self) -> bool:
+        return self.runs and self._syncing is None
+
+    def trim(self, rng: Random) -> bool:
+        """Makes the state durable and drops entries it holds."""
+        if not self._between_turns:
+            return False
+        self._durable = rng.randint(self._durable, self.machine.applied)
+        index = rng.randint(self.disk.base, self._durable)
+        self.disk.rebase(index, self.disk.term(index))
+        self._checker.state(self.raft)
+        return True
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.machine.copy(), self.raft.term)
+
+    def install(self, snapshot: Snapshot) -> bool:
+        """Replaces state and log, if the snapshot is news."""
+        index = snapshot.machine.applied
+        if not self._between_turns or self.leads or index <= self.machine.applied:
+            return False
+        self.machine = snapshot.machine.copy()
+        self._durable = index
+        term = self.machine.history[-1].term
+        self.disk.rebase(index, term)
+        self._checker.restarted(self.number)
+        self.raft.restore(index, term, self.machine.membership, snapshot.leader_term)
+        self._checker.applied(self.number, index, self.machine.digest)
+        self._checker.state(self.raft)
+        self._proposals.clear()
+        self._serve_reads()
+        return True
 
     # --- events
 

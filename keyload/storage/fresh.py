@@ -78,8 +78,12 @@ class FreshFile:
         """Begin the next file in a thread, unless that was done since the last one was taken."""
         if self._thread is None:
             self._needed.clear()
-            self._thread = Thread(target=self._run, name="next-segment")
-            self._thread.start()
+            thread = Thread(target=self._run, name="next-segment")
+            try:
+                thread.start()
+            except RuntimeError:  # the system has no thread left for this process
+                return
+            self._thread = thread
 
     def take(self) -> int:
         """The descriptor of the file, whose owner the caller becomes.

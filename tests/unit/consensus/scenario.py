@@ -53,7 +53,7 @@ class Scenario:
 
     def __init__(self, raft_class: type[Raft] = Raft) -> None:
         self.raft_class = raft_class
-        self.checker = Checker()
+        self.checker = Checker(Membership((1, 2, 3)))
         self.nodes: dict[int, Raft] = {}
         self.disks: dict[int, Disk] = {}
         self.open: dict[int, Ready] = {}

@@ -15,10 +15,10 @@ import zmq
 from keyload.codec.identity import atomic_partition_id, data_shard
 from keyload.contract.errors import KeyLoadError
 from keyload.contract.shared import CommitReceipt
-from keyload.front.scrape import WorkerState
 from keyload.link import framing
 from keyload.link.launch import CommandLimits
 from keyload.link.messages import Confirmed, Read, Refusal, Reply, Usage
+from keyload.storage.pages import PAGE_BYTES
 from keyload.worker.__main__ import build
 from tests.unit.worker.support import SHARDS, WorkerUnderTest, partition, problem, put
 
@@ -51,12 +51,6 @@ def document(answer: Reply | Refusal | Confirmed) -> Any:
     return msgspec.json.decode(answer.payload)
 
 
-def usage_of(worker: WorkerUnderTest) -> Any:
-    usage = Usage(worker.number())
-    worker.send(usage)
-    return document(worker.answer(usage.call))
-
-
 @pytest.mark.covers("CMD-12", "CMD-30", "CLU-24")
 def test_a_document_is_committed_and_read_back_in_every_shard(start: Start) -> None:
     worker = start()
@@ -86,7 +80,7 @@ def test_after_a_restart_data_receipts_and_catalog_are_the_same(start: Start) ->
 
 
 @pytest.mark.covers("STO-5")
-def test_after_the_machine_stopped_the_log_makes_the_state_again(start: Start, tmp_path: Path) -> None:
+def test_after_the_machine_stopped_the_state_is_put_back(start: Start, tmp_path: Path) -> None:
     first = start()
     first.wait_ready()
     first.configure_collection()
@@ -95,7 +89,7 @@ def test_after_the_machine_stopped_the_log_makes_the_state_again(start: Start, t
     shard = data_shard(atomic_partition_id(*partition("key")), SHARDS)
     first.stop()
     state = tmp_path / "node" / "worker-0" / f"shard-{shard}" / "data.mdb"
-    state.write_bytes(state.read_bytes()[: 3 * 4096])
+    state.write_bytes(bytes(2 * PAGE_BYTES) + state.read_bytes()[2 * PAGE_BYTES :])
     (tmp_path / "node" / "worker-0" / "boot").write_text('{"boot_id":"another","clean":false}')
     second = start()
     second.wait_ready()
@@ -152,7 +146,9 @@ def test_more_commands_than_the_gate_holds_are_refused_and_leave_no_trace(start:
     worker.send(*commands)
     codes = [problem(worker.answer(command.call)).error_code for command in commands]
     assert sorted(codes) == ["OwnershipLost"] * 3 + ["ResourceExhausted"] * 2
-    counts = usage_of(worker)
+    usage = Usage(worker.number())
+    worker.send(usage)
+    counts = document(worker.answer(usage.call))
     assert (counts["commands"], counts["retainedBytes"], counts["tenants"]) == (0, 0, [])
 
 
@@ -227,21 +223,7 @@ def test_commands_of_one_frame_share_turns_and_each_takes_its_own_position(start
         receipts.append(msgspec.json.decode(answer.payload, type=CommitReceipt))
     positions = [receipt.token.position for receipt in receipts]
     assert positions == list(range(positions[0], positions[0] + 256))
-    states = usage_of(worker)["shards"]
+    usage = Usage(worker.number())
+    worker.send(usage)
+    states = document(worker.answer(usage.call))["shards"]
     assert max(state["applied"] for state in states if state["shard"] > 0) <= 4, "256 commands, few entries"
-
-
-@pytest.mark.covers("CLU-29")
-def test_a_worker_tells_role_term_position_and_log_size_of_every_shard(start: Start) -> None:
-    worker = start()
-    worker.wait_ready()
-    worker.configure_collection()
-    before = {state["shard"]: state for state in usage_of(worker)["shards"]}
-    assert isinstance(worker.commit(put("key", "doc", "{}")), Reply)
-    state = msgspec.convert(usage_of(worker), WorkerState)
-    assert [shard.shard for shard in state.shards] == list(range(SHARDS + 1))
-    for shard in state.shards:
-        assert (shard.role, shard.term, shard.leader) == ("leader", 1, 1)
-        assert shard.applied == shard.commit >= 1
-    changed = data_shard(atomic_partition_id(*partition("key")), SHARDS)
-    assert state.shards[changed].log_bytes > before[changed]["logBytes"]
