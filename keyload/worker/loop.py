@@ -114,7 +114,7 @@ class Worker:
             evidence_found=self._commands.evidence_found,
         )
         self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
-        self._leadership = Leadership(launch, shards, self._commands)
+        self._leadership = Leadership(launch, shards, self._commands, time.monotonic())
         self._upkeep = Upkeep(
             launch,
             wal,
@@ -288,7 +288,7 @@ class Worker:
         self._commands.sweep(now)
         self.reads.sweep(now)
         self._space.tick(now)
-        self._leadership.tick(now)
+        self._leadership.tick(now, time.time_ns() // 100)
         self._upkeep.tick(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True
