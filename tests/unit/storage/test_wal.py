@@ -200,6 +200,25 @@ def test_an_entry_larger_than_a_segment_is_refused_before_anything_is_written(tm
         assert log.log(1).hard_state == HardState()
 
 
+@pytest.mark.parametrize("shards", [1, 3, 20])
+def test_the_largest_entry_is_what_a_new_segment_has_room_for(tmp_path: Path, shards: int) -> None:
+    """Beside it: header, base and hard state of each shard, a turn of bases, and the seal."""
+    largest = SEGMENT_BYTES - 128 - (32 + shards * (2 * 28 + 16 + 9)) - (32 + 28) - (32 + shards * 44) - 32
+    with open_log(tmp_path / "wal") as log:
+        for shard in range(shards):
+            log.log(shard)
+        for index in (1, 2, 3):
+            log.write([(0, None, [Entry(1, index, b"x" * largest)])])
+        with pytest.raises(KeyLoadError) as caught:
+            log.write([(0, None, [Entry(1, 4, b"x" * (largest + 1))])])
+        assert caught.value.code == ErrorCode.RESOURCE_EXHAUSTED
+        with pytest.raises(KeyLoadError, match="ResourceExhausted"):
+            log.write([(0, None, [Entry(1, 4, b"x" * largest)]), (shards, HardState(), [])])
+        log.write([(0, None, [Entry(1, 4, b"y" * (largest - 81 - 44))])])
+    with open_log(tmp_path / "wal") as log:
+        assert log.log(0).last_index == 4
+
+
 @pytest.mark.covers("STO-4")
 @pytest.mark.parametrize(
     "entries",
