@@ -288,6 +288,17 @@ def test_the_files_of_the_log_are_private_and_no_links(tmp_path: Path) -> None:
         open_log(tmp_path / "wal")
 
 
+@pytest.mark.covers("STO-2")
+def test_the_directory_of_the_log_is_private_and_no_link(tmp_path: Path) -> None:
+    open_log(tmp_path / "wal").close()
+    (tmp_path / "wal").chmod(0o755)
+    open_log(tmp_path / "wal").close()
+    assert stat.S_IMODE((tmp_path / "wal").stat().st_mode) == 0o700
+    (tmp_path / "link").symlink_to(tmp_path / "wal")
+    with pytest.raises(KeyLoadError, match="Corruption"):
+        open_log(tmp_path / "link")
+
+
 def test_segments_of_other_sizes_are_read_and_the_next_one_has_the_present_size(tmp_path: Path) -> None:
     model = ModelLog()
     for number, size in enumerate((4096, 16_384, 8192)):
