@@ -182,7 +182,7 @@ def begin_segment(
         segment.sync()
     except OSError as error:
         segment.close()
-        raise fresh.given_up(directory, error) from error
+        fresh.give_up(directory, error)
     try:
         fresh.path_in(directory).rename(segment_path(directory, header.number))
         files.sync_directory(directory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,8 @@ def test_a_new_segment_is_durable_with_its_directory_before_it_is_used(
 
     def watched(name: str, function):  # type: ignore[no-untyped-def]
         def call(descriptor: int, *rest: object) -> object:
-            calls.append((name, Path(f"/proc/self/fd/{descriptor}").readlink().name))
+            if threading.current_thread() is threading.main_thread():
+                calls.append((name, Path(f"/proc/self/fd/{descriptor}").readlink().name))
             return function(descriptor, *rest)
 
         return call
