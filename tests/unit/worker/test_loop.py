@@ -186,6 +186,23 @@ def test_a_log_that_lacks_what_the_state_holds_is_corruption(start: Start) -> No
     assert refused.value.code == "Corruption"
 
 
+@pytest.mark.covers("STO-4", "CLU-17")
+def test_a_damaged_end_of_a_log_that_the_state_has_seen_is_left_as_it_is(start: Start) -> None:
+    worker = start()
+    worker.wait_ready()
+    worker.configure_collection()
+    worker.stop()
+    segment = next(Path(worker.launch.directory).glob("worker-0/wal/*.log"))
+    whole = segment.read_bytes()
+    end = len(whole.rstrip(b"\0"))
+    damaged = whole[: end - 1] + bytes([whole[end - 1] ^ 1]) + whole[end:]
+    segment.write_bytes(damaged)
+    with zmq.Context() as context, pytest.raises(KeyLoadError) as refused:
+        build(worker.launch, context=context, step=lambda _: None, lifeline=0)
+    assert refused.value.code == "Corruption"
+    assert segment.read_bytes() == damaged
+
+
 @pytest.mark.covers("ADM-18", "CLU-9")
 def test_when_the_lifeline_ends_what_waits_is_answered_and_the_worker_returns(start: Start) -> None:
     worker = start(absent_peers=True, call_ms=60_000)
