@@ -308,9 +308,7 @@ class Scenario:
         entries = log.entries(log.first_index, log.last + 1, 1 << 20) if log.last >= log.first_index else []
         if entries and entries[-1].index < log.last:
             entries += log.entries(entries[-1].index + 1, log.last + 1, 1 << 20)
-        self.say(
-            " ".join([_text(entry) for entry in entries]) or "empty"
-        )
+        self.say(" ".join([_text(entry) for entry in entries]) or "empty")
 
     def do_way(self) -> None:
         for message in self.way:
