@@ -25,6 +25,7 @@ from keyload.link.messages import (
     Cancel,
     CatalogDelta,
     Command,
+    Condition,
     Fault,
     Forward,
     ForwardReply,
@@ -45,6 +46,7 @@ from keyload.storage import SnapshotManifest, Store, Wal, finish_install, instal
 from keyload.worker.admission import CommandGate
 from keyload.worker.checkpoints import Checkpoints
 from keyload.worker.commands import CommandDesk
+from keyload.worker.conditions import Conditions
 from keyload.worker.feed import CatalogFeed
 from keyload.worker.front import FrontQueue, front_socket
 from keyload.worker.leadership import Leadership
@@ -95,6 +97,7 @@ class Worker:
         self.catalog = Catalog()
         self.gate = CommandGate(launch.commands)
         self._space = Space(Path(launch.directory), launch.minimum_free_bytes, shards)
+        self._conditions = Conditions(_other_nodes(launch), self._send_peer)
         self._feed = CatalogFeed(self.catalog, self._to_front.append) if 0 in shards else None
         self._commands = CommandDesk(
             me=launch.node_number,
@@ -135,7 +138,7 @@ class Worker:
             evidence_found=self._commands.evidence_found,
         )
         self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
-        self._leadership = Leadership(launch, shards, self._commands, time.monotonic())
+        self._leadership = Leadership(launch, shards, self._commands, self._conditions, time.monotonic())
         self._announced = False
         self._unfinished = True
 
@@ -208,7 +211,7 @@ class Worker:
                 receive(now)
         if now >= self._next_tick:
             self._tick(now)
-        ticks = time.time_ns() // 100
+        ticks = wall_ticks()
         for shard in self._shards.values():
             self._commands.route(shard, now)
             executed = shard.execute(self.catalog, ticks)
@@ -268,6 +271,8 @@ class Worker:
                     self._commands.from_peer(number, message, now)
                 case ForwardReply():
                     self._commands.forward_answered(message, now)
+                case Condition():
+                    self._conditions.heard(number, message, now, wall_ticks())
                 case SnapshotOffer():
                     self._receiver.offered(number, message, now)
                 case SnapshotWant():
@@ -287,7 +292,7 @@ class Worker:
             return
         for message in messages:
             if message.sender == number:
-                shard.raft.step(message)
+                shard.raft.step(self._space.admitted(message))
             else:
                 log.event(Category.PEER_SOURCE_DIFFERS)
 
@@ -304,7 +309,9 @@ class Worker:
         self._commands.sweep(now)
         self.reads.sweep(now)
         self._space.tick(now)
-        self._leadership.tick(now, time.time_ns() // 100)
+        ticks = wall_ticks()
+        self._conditions.tick(now, ticks, not self._space.low)
+        self._leadership.tick(now, ticks)
         self._checkpoints.tick(now)
         self._snapshots.tick(now)
         self._receiver.tick(now)
@@ -424,6 +431,15 @@ class Worker:
 
     def _replayed(self) -> ShardsReady:
         return ShardsReady(self._launch.worker, sorted(self._shards), True)
+
+
+def wall_ticks() -> int:
+    """The wall clock in ticks of 100 nanoseconds since 1970."""
+    return time.time_ns() // 100
+
+
+def _other_nodes(launch: WorkerLaunch) -> list[int]:
+    return [peer.number for peer in launch.peers if peer.number != launch.node_number]
 
 
 def _peer_links(context: zmq.Context[zmq.Socket[bytes]], launch: WorkerLaunch) -> PeerLinks | None:
