@@ -264,8 +264,8 @@ class Store:
 
     @property
     def full(self) -> bool:
-        """Whether the state has reached `maximum_bytes`, or half of its address space: pages that a checkpoint or
-        a reader keeps need room there too (STO-19)."""
+        """Whether the state has reached `maximum_bytes`, or half of its address space, because pages that a
+        checkpoint or a reader keeps need room there too (STO-19)."""
         return self.used_bytes >= self._maximum_bytes
 
     def reader_check(self) -> int:
