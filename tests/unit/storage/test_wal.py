@@ -263,13 +263,22 @@ def test_terms_and_entries_outside_the_log_are_refused(tmp_path: Path) -> None:
                 log.log(shard)
 
 
-def test_the_cache_keeps_the_newest_payloads_within_its_bound() -> None:
+@pytest.mark.covers("STO-15")
+def test_the_cache_keeps_the_newest_payloads_within_its_bounds() -> None:
     cache = PayloadCache(10_000)
     for index in range(1000):
         cache.add(1, index, bytes(800))
     assert [index for index in range(1000) if cache.get(1, index) is not None] == list(range(990, 1000))
     cache.add(1, 999, bytes(20_000))
     assert all(cache.get(1, index) is None for index in range(1000))
+    few = PayloadCache(10_000, 3)
+    for shard in (1, 2):
+        for index in range(4):
+            few.add(shard, index, b"%d" % index)
+    assert [few.get(1, index) for index in range(4)] == [None] * 4, "all shards share the bounds"
+    assert [few.get(2, index) for index in range(4)] == [None, b"1", b"2", b"3"]
+    few.add(2, 2, b"other")
+    assert few.get(2, 2) == b"other"
 
 
 def test_an_entry_costs_24_bytes_of_memory() -> None:
