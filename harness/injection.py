@@ -115,7 +115,7 @@ class InjectedNode:
         """Start the workers."""
         settings = self._settings
         self._directory = NodeDirectory(Path(settings.data_directory))
-        self._directory.establish(identity(settings))
+        self._directory.establish(identity(settings), segment_bytes=settings.storage.segment_bytes)
         self._hub = WorkerHub(settings.workers, call_ms=settings.timings.call_ms)
         self._supervisor = Supervisor(
             settings,

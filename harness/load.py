@@ -85,21 +85,24 @@ async def ballast(urls: list[str], key: str, name: str) -> AsyncIterator[None]:
 
     async def write(client: AsyncClient, place: int) -> None:
         for number in range(BALLAST_DOCUMENTS):
+            if stop.is_set():
+                return
             partition = partition_of(f"{name}-ballast-{place}-{number % BALLAST_PARTITIONS}")
             put = PutDocument(collection=COLLECTION, id="ballast", json=text)
             with suppress(KeyLoadError):
                 await client.documents_commit(partition, [put], retries=0, timeout=BALLAST_SECONDS)
             await asyncio.sleep(BALLAST_PAUSE_SECONDS)
 
+    stop = asyncio.Event()
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(AsyncClient(url, key)) for url in urls]
-        writing = [asyncio.create_task(write(client, place)) for place, client in enumerate(clients)]
-        try:
-            yield
-        finally:
-            for task in writing:
-                task.cancel()
-            await asyncio.gather(*writing, return_exceptions=True)
+        async with asyncio.TaskGroup() as tasks:
+            for place, client in enumerate(clients):
+                tasks.create_task(write(client, place))
+            try:
+                yield
+            finally:
+                stop.set()
 
 
 async def seconds_until_served(

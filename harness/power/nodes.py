@@ -189,7 +189,7 @@ async def power_node(
     setup = Setup(str(directory / WORKER), str(side), seed, kill_at, pins)
     environment = os.environ | {VARIABLE: msgspec.json.encode(setup).decode()}
     with NodeDirectory(directory) as data:
-        data.establish(identity(settings))
+        data.establish(identity(settings), segment_bytes=settings.storage.segment_bytes)
         hub = WorkerHub(settings.workers, call_ms=settings.timings.call_ms)
         supervisor = Supervisor(
             settings,
