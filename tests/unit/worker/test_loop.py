@@ -15,6 +15,7 @@ import zmq
 from keyload.codec.identity import atomic_partition_id, data_shard
 from keyload.contract.errors import KeyLoadError
 from keyload.contract.shared import CommitReceipt
+from keyload.front.scrape import WorkerState
 from keyload.link import framing
 from keyload.link.launch import CommandLimits
 from keyload.link.messages import Confirmed, Read, Refusal, Reply, Usage
@@ -52,6 +53,12 @@ def revision_of(answer: Reply | Refusal | Confirmed) -> int:
 def document(answer: Reply | Refusal | Confirmed) -> Any:
     assert isinstance(answer, Reply), problem(answer)
     return msgspec.json.decode(answer.payload)
+
+
+def usage_of(worker: WorkerUnderTest) -> Any:
+    usage = Usage(worker.number())
+    worker.send(usage)
+    return document(worker.answer(usage.call))
 
 
 @pytest.mark.covers("CMD-12", "CMD-30", "CLU-24")
@@ -149,9 +156,7 @@ def test_more_commands_than_the_gate_holds_are_refused_and_leave_no_trace(start:
     worker.send(*commands)
     codes = [problem(worker.answer(command.call)).error_code for command in commands]
     assert sorted(codes) == ["OwnershipLost"] * 3 + ["ResourceExhausted"] * 2
-    usage = Usage(worker.number())
-    worker.send(usage)
-    counts = document(worker.answer(usage.call))
+    counts = usage_of(worker)
     assert (counts["commands"], counts["retainedBytes"], counts["tenants"]) == (0, 0, [])
 
 
@@ -187,23 +192,6 @@ def test_a_log_that_lacks_what_the_state_holds_is_corruption(start: Start) -> No
     with zmq.Context() as context, pytest.raises(KeyLoadError) as refused:
         build(worker.launch, context=context, step=lambda _: None, lifeline=0)
     assert refused.value.code == "Corruption"
-
-
-@pytest.mark.covers("STO-4", "CLU-17")
-def test_a_damaged_end_of_a_log_that_the_state_has_seen_is_left_as_it_is(start: Start) -> None:
-    worker = start()
-    worker.wait_ready()
-    worker.configure_collection()
-    worker.stop()
-    segment = next(Path(worker.launch.directory).glob("worker-0/wal/*.log"))
-    whole = segment.read_bytes()
-    end = len(whole.rstrip(b"\0"))
-    damaged = whole[: end - 1] + bytes([whole[end - 1] ^ 1]) + whole[end:]
-    segment.write_bytes(damaged)
-    with zmq.Context() as context, pytest.raises(KeyLoadError) as refused:
-        build(worker.launch, context=context, step=lambda _: None, lifeline=0)
-    assert refused.value.code == "Corruption"
-    assert segment.read_bytes() == damaged
 
 
 @pytest.mark.covers("ADM-18", "CLU-9")
