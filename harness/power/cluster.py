@@ -167,7 +167,7 @@ class _Cluster:
             unsynced += sum(disk.unsynced().values())
             make_image(disk, directory, self._directory(place, self._life + 1), self.chance)
             shutil.rmtree(directory)
-            shutil.rmtree(self._side(place))
+            shutil.rmtree(self._side(place), ignore_errors=True)  # none when killed at once
         self._life += 1
         return unsynced
 
