@@ -38,7 +38,14 @@ from keyload.node.ports import free_ports
 from keyload.node.profile import create
 
 NODES = 3
+EARLIER = 0.4
+"""Share of the losses in which one node was gone before, so that it needs a snapshot afterwards."""
+
 CLIENTS = 6
+FLICKER = 0.25
+"""Chance that the power goes again during a start: in recovery, elections and snapshots."""
+
+FLICKER_SECONDS = 2.5
 MOST_ANSWERS = 150
 MOST_SECONDS = 20.0
 """Answers, and seconds of writing, before the power goes."""
@@ -52,13 +59,15 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Loss(msgspec.Struct, kw_only=True):
-    """What was there when the power went, and after; `failure` is None when everything agreed."""
+    """What was there when the power went, and after; `failure` is None when everything agreed. `flickers`
+    tells how often the power went again while the cluster started."""
 
     seed: int
     loss: int
     acknowledged: int
     in_doubt: int
     in_doubt_present: int = 0
+    flickers: int = 0
     unsynced_bytes: int = 0
     seconds: float = 0.0
     failure: str | None = None
@@ -80,13 +89,25 @@ class _Cluster:
     def _side(self, node: int) -> Path:
         return self._base / f"side-{self._life}-node-{node}"
 
+    async def flicker(self) -> None:
+        """Start from what is there, and lose the power soon."""
+        async with AsyncExitStack() as stack:
+            nodes = await self._start(stack)
+            await asyncio.sleep(self.chance.uniform(0, FLICKER_SECONDS))
+            for node in nodes:
+                node.kill()
+
+    async def _start(self, stack: AsyncExitStack) -> list[PowerNode]:
+        nodes: list[PowerNode] = []
+        for place in range(NODES):
+            settings = settings_for(self._directory(place), self._profile, place)
+            nodes.append(await stack.enter_async_context(power_node(settings, self._side(place))))
+        return nodes
+
     async def live(self, loss: Loss | None) -> None:
         """Start from what is there, hold it against the ledger, and write until the power goes."""
         async with AsyncExitStack() as stack:
-            nodes: list[PowerNode] = []
-            for place in range(NODES):
-                settings = settings_for(self._directory(place), self._profile, place)
-                nodes.append(await stack.enter_async_context(power_node(settings, self._side(place))))
+            nodes = await self._start(stack)
             hubs = {f"node-{place}": node.hub for place, node in enumerate(nodes)}
             await asyncio.gather(*(until_known(hub) for hub in hubs.values()))
             if loss is None:
@@ -103,7 +124,8 @@ class _Cluster:
         await self.ledger.check(list(hubs), "", [hub_doors(hubs)])
 
     async def _write_until_killed(self, hubs: dict[str, WorkerHub], nodes: list[PowerNode]) -> None:
-        """Clients write at all nodes; then these end at one moment, while commands are on their way."""
+        """Clients write at all nodes; then these end at one moment, while commands are on their way. Now and
+        then one of them is gone before."""
         never = asyncio.Event()
         names = list(hubs)
         writers: list[asyncio.Task[None]] = []
@@ -112,9 +134,13 @@ class _Cluster:
             turned = {name: hubs[name] for name in names[turn:] + names[:turn]}
             account = self.ledger.account(f"{self.ledger.seed}-{number}")
             writers.append(asyncio.create_task(write_until(never, self.ledger, account, way_to(turned))))
+        first = self.chance.choice(nodes) if self.chance.random() < EARLIER else None
+        if first is not None:
+            first.kill()
         await self._until_answered(self.chance.randint(1, MOST_ANSWERS), writers)
         for node in nodes:
-            node.kill()
+            if node is not first:
+                node.kill()
         failed = [writer for writer in writers if writer.done()]
         for writer in writers:
             writer.cancel()
@@ -141,7 +167,7 @@ class _Cluster:
             unsynced += sum(disk.unsynced().values())
             make_image(disk, directory, self._directory(place, self._life + 1), self.chance)
             shutil.rmtree(directory)
-            shutil.rmtree(self._side(place))
+            shutil.rmtree(self._side(place), ignore_errors=True)  # none when killed at once
         self._life += 1
         return unsynced
 
@@ -161,6 +187,10 @@ async def make_chain(chain: Chain, base: Path) -> None:
         )
         started = time.monotonic()
         try:
+            while cluster.chance.random() < FLICKER:
+                await cluster.flicker()
+                loss.flickers += 1
+                loss.unsynced_bytes += cluster.tear()
             await cluster.live(loss)
         except FAILURES as error:
             loss.failure = as_text(error)
