@@ -1,0 +1,137 @@
+"""What goes wrong on purpose, and how it is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from harness.simulator.nodes.node import Node
+from harness.simulator.nodes.world import START, TICKS_PER_MS, World
+from keyload.models.partitions import load_meta
+
+AIMED = 0.3
+"""Probability that a fault is aimed at the leader."""
+
+
+class Faults:
+    """Draws one fault after the other until `calm_down`."""
+
+    def __init__(self, world: World, nodes: Mapping[int, Node]) -> None:
+        self._world = world
+        self._nodes = nodes
+        network, numbers = world.network, list(nodes)
+        self._actions: dict[str, Callable[[Node], bool | None]] = {
+            "kill": self._kill,
+            "power": self._power,
+            "blackout": self._blackout,
+            "pause": self._pause,
+            "split": lambda node: network.split(numbers),
+            "one_way": lambda node: network.one_way(numbers),
+            "cut": lambda node: network.cut(numbers),
+            "transfer": self._transfer,
+            "campaign": self._campaign,
+            "disk_full": self._disk_full,
+            "slow_disk": self._slow_disk,
+            "failing_sync": self._failing_sync,
+            "clock": self._clock,
+            "restart": lambda node: node.restart(node.life),
+            "resume": lambda node: node.resume(),
+            "heal": lambda node: network.heal(),
+            "room": self._room,
+            "fast_disk": self._fast_disk,
+            "set_clock": self._set_clock,
+        }
+        self._plan()
+
+    def _plan(self) -> None:
+        mean = self._world.options.fault_ms
+        self._world.agenda.plan(1 + int(self._world.rng.expovariate(1 / mean)), self._strike)
+
+    def _strike(self) -> None:
+        if not self._world.faulty:
+            return
+        self._plan()
+        rng, weights = self._world.rng, self._world.options.faults
+        if not any(weights.values()):
+            return
+        name = rng.choices(list(weights), list(weights.values()))[0]
+        leaders = [node for node in self._nodes.values() if node.leads]
+        aimed = leaders and rng.random() < AIMED
+        node = rng.choice(leaders if aimed else list(self._nodes.values()))
+        self._world.tell(f"{name} (node {node.number})")
+        self._world.counts[name] += 1
+        self._actions[name](node)
+
+    # -- processes and power
+
+    def _down(self, node: Node) -> None:
+        mean = self._world.options.restart_ms
+        self._world.agenda.plan(int(self._world.rng.expovariate(1 / mean)), node.restart, node.life)
+
+    def _kill(self, node: Node) -> None:
+        if node.worker is not None:
+            node.kill()
+            self._down(node)
+
+    def _power(self, node: Node) -> None:
+        node.lose_power()
+        self._down(node)
+
+    def _blackout(self, node: Node) -> None:
+        for each in self._nodes.values():
+            self._power(each)
+
+    def _pause(self, node: Node) -> None:
+        node.paused = node.worker is not None
+
+    def _campaign(self, node: Node) -> None:
+        if node.worker is not None and not node.paused:
+            node.worker.raft.campaign()
+
+    def _transfer(self, node: Node) -> None:
+        if node.worker is not None and not node.paused:
+            node.worker.raft.transfer(self._world.rng.choice(list(self._nodes)))
+
+    # -- disks
+
+    def _disk_full(self, node: Node) -> None:
+        node.disk.full = True
+
+    def _room(self, node: Node) -> None:
+        node.disk.full = False
+
+    def _slow_disk(self, node: Node) -> None:
+        node.disk.slow = True
+
+    def _fast_disk(self, node: Node) -> None:
+        node.disk.slow = False
+
+    def _failing_sync(self, node: Node) -> None:
+        node.disk.fails_next_sync = True
+
+    # -- clocks
+
+    def _clock(self, node: Node) -> None:
+        rng = self._world.rng
+        size = rng.choice((100, 2_000, 60_000, 3_600_000))
+        node.clock_offset += rng.randint(-size, size) * TICKS_PER_MS
+
+    def _set_clock(self, node: Node) -> None:
+        """Somebody sets the clock, to no time before what the cluster has logged."""
+        logged = load_meta(self._world.history.reference).instant
+        right = START + self._world.agenda.now * TICKS_PER_MS
+        node.clock_offset = max(logged - right, 0)
+
+    # -- the end
+
+    def calm_down(self) -> None:
+        """No more faults: everything is mended, and everybody runs."""
+        self._world.faulty = False
+        self._world.network.calm_down()
+        self._world.tell("the faults are over")
+        for node in self._nodes.values():
+            self._room(node)
+            self._fast_disk(node)
+            self._set_clock(node)
+            node.disk.fails_next_sync = False
+            node.restart(node.life)
+            node.resume()

@@ -1,0 +1,127 @@
+"""One simulated computer: its disk, its clock, and the worker process that comes and goes on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.simulator.nodes.clients import Calls
+from harness.simulator.nodes.worker import Worker
+from harness.simulator.nodes.world import START, TICKS_PER_MS, Packet, World
+from keyload.consensus import Entry, HardState, Role
+from keyload.link.messages import Command, Read
+
+
+class Disk:
+    """Log and state of one node, with the faults of a disk."""
+
+    def __init__(self, world: World) -> None:
+        self.log = world.parts.log()
+        self.state = world.parts.state()
+        self.full = False
+        self.slow = False
+        self.fails_next_sync = False
+        self._sync_ms_max = world.options.sync_ms_max
+
+    def write(self, hard_state: HardState | None, entries: Sequence[Entry]) -> bool:
+        """One turn of the log; False, and nothing written, when there is no room."""
+        if self.full and len(entries) > 1:
+            return False
+        self.log.write(hard_state, entries)
+        return True
+
+    def sync_ms(self, world: World) -> int:
+        """How long the next sync takes."""
+        longest = self._sync_ms_max if world.faulty else min(1, self._sync_ms_max)
+        return world.rng.randint(0, longest * 10 if self.slow else longest) if longest else 0
+
+    def sync(self) -> bool:
+        """Make the log safe; False when it fails, and then nothing is said about what was written."""
+        if self.fails_next_sync:
+            self.fails_next_sync = False
+            return False
+        self.log.sync()
+        return True
+
+
+class Node:
+    """One computer. `clock_offset` is what its wall clock is off by, in ticks."""
+
+    def __init__(self, number: int, world: World, calls: Calls) -> None:
+        self.number = number
+        self.disk = Disk(world)
+        self.worker: Worker | None = None
+        self.life = 0
+        self.paused = False
+        self.clock_offset = 0
+        self._world = world
+        self._calls = calls
+        self.start()
+
+    # -- what the worker asks of it
+
+    @property
+    def clock(self) -> int:
+        """The wall clock, in ticks since 1970."""
+        return START + self._world.agenda.now * TICKS_PER_MS + self.clock_offset
+
+    def full(self, shard: int) -> bool:
+        """As `worker.space.Space`."""
+        return self.disk.full
+
+    def die(self, reason: str) -> None:
+        """The worker ends itself; its front starts it again a little later."""
+        self._world.tell(f"node {self.number} stops: {reason}")
+        self._world.counts["stops"] += 1
+        self.kill()
+        self._world.agenda.plan(self._world.rng.randint(100, 5000), self.restart, self.life)
+
+    # -- events
+
+    def receive(self, packet: Packet) -> None:
+        """A frame has arrived."""
+        if self.worker is not None:
+            self.worker.deliver(packet)
+
+    def ask(self, message: Command | Read) -> bool:
+        """A call of a client; False when no worker is there."""
+        if self.worker is None:
+            return False
+        self.worker.ask(message)
+        return True
+
+    # -- life
+
+    def start(self) -> None:
+        """A worker begins on what the disk holds."""
+        self.life += 1
+        self.paused = False
+        self.disk.log.reopen()
+        self.disk.state.reopen()
+        self.worker = Worker(self, self._world, self._calls)
+
+    def restart(self, life: int) -> None:
+        """Start again unless that has happened since `life`."""
+        if self.worker is None and self.life == life:
+            self.start()
+
+    def kill(self) -> None:
+        """The process is gone; the page cache is not."""
+        self.worker = None
+
+    def lose_power(self) -> None:
+        """The process is gone, and everything that was not synced."""
+        self.worker = None
+        self.disk.log.lose_power(self._world.rng)
+        self.disk.state.lose_power()
+
+    def resume(self) -> None:
+        """A stopped process goes on."""
+        if self.paused:
+            self.paused = False
+            if self.worker is not None:
+                self.worker.run()
+
+    @property
+    def leads(self) -> bool:
+        """Whether its worker runs and leads."""
+        return self.worker is not None and not self.paused and self.worker.raft.role is Role.LEADER
