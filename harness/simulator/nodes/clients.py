@@ -85,7 +85,7 @@ class Calls:
 
     def _act(self) -> None:
         self._world.agenda.plan(self._pause(), self._act)
-        if self.quiet or len(self._open) >= self._world.options.open_calls:
+        if self.quiet or max(len(self._open), len(self.unfinished)) >= self._world.options.open_calls:
             return
         rng, options = self._world.rng, self._world.options
         if rng.random() < options.read_share:

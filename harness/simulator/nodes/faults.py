@@ -8,6 +8,9 @@ from harness.simulator.nodes.node import Node
 from harness.simulator.nodes.world import START, TICKS_PER_MS, World
 from keyload.models.partitions import load_meta
 
+CLOCKS_MS = 500
+"""How often somebody looks at the clocks once the faults are over."""
+
 AIMED = 0.3
 """Probability that a fault is aimed at the leader."""
 
@@ -23,6 +26,8 @@ class Faults:
             "kill": self._kill,
             "power": self._power,
             "blackout": self._blackout,
+            "power_in_sync": lambda node: self._in_sync(node, self._power),
+            "blackout_in_sync": lambda node: self._in_sync(node, self._blackout),
             "pause": self._pause,
             "split": lambda node: network.split(numbers),
             "one_way": lambda node: network.one_way(numbers),
@@ -39,21 +44,19 @@ class Faults:
             "room": self._room,
             "fast_disk": self._fast_disk,
             "set_clock": self._set_clock,
+            "mend": self._mend,
         }
-        self._plan()
+        self._plan(world.options.fault_ms)
 
-    def _plan(self) -> None:
-        mean = self._world.options.fault_ms
+    def _plan(self, mean: int) -> None:
         self._world.agenda.plan(1 + int(self._world.rng.expovariate(1 / mean)), self._strike)
 
     def _strike(self) -> None:
         if not self._world.faulty:
             return
-        self._plan()
-        rng, weights = self._world.rng, self._world.options.faults
-        if not any(weights.values()):
-            return
-        name = rng.choices(list(weights), list(weights.values()))[0]
+        rng, options = self._world.rng, self._world.options
+        name = rng.choices(list(options.faults), list(options.faults.values()))[0]
+        self._plan(options.lull_ms if name == "mend" else options.fault_ms)
         leaders = [node for node in self._nodes.values() if node.leads]
         aimed = leaders and rng.random() < AIMED
         node = rng.choice(leaders if aimed else list(self._nodes.values()))
@@ -79,6 +82,10 @@ class Faults:
     def _blackout(self, node: Node) -> None:
         for each in self._nodes.values():
             self._power(each)
+
+    def _in_sync(self, node: Node, strike: Callable[[Node], None]) -> None:
+        """The next sync of the log does not come to its end."""
+        node.disk.in_next_sync = lambda: strike(node)
 
     def _pause(self, node: Node) -> None:
         node.paused = node.worker is not None
@@ -121,7 +128,19 @@ class Faults:
         right = START + self._world.agenda.now * TICKS_PER_MS
         node.clock_offset = max(logged - right, 0)
 
-    # -- the end
+    # -- repairs of everything
+
+    def _mend(self, node: Node) -> None:
+        """Everything is repaired, and stays so for a while."""
+        self._world.network.heal()
+        for each in self._nodes.values():
+            self._room(each)
+            self._fast_disk(each)
+            self._set_clock(each)
+            each.disk.fails_next_sync = False
+            each.disk.in_next_sync = None
+            each.restart(each.life)
+            each.resume()
 
     def calm_down(self) -> None:
         """No more faults: everything is mended, and everybody runs."""
@@ -129,9 +148,11 @@ class Faults:
         self._world.network.calm_down()
         self._world.tell("the faults are over")
         for node in self._nodes.values():
-            self._room(node)
-            self._fast_disk(node)
+            self._mend(node)
+        self._keep_clocks()
+
+    def _keep_clocks(self) -> None:
+        """A batch executed before the clocks were set may carry a later instant; they follow it."""
+        for node in self._nodes.values():
             self._set_clock(node)
-            node.disk.fails_next_sync = False
-            node.restart(node.life)
-            node.resume()
+        self._world.agenda.plan(CLOCKS_MS, self._keep_clocks)

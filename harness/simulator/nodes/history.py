@@ -90,7 +90,9 @@ class History(Checker):
         assert partition is not None
         documents = self.documents.setdefault(partition, Documents())
         expected = documents.execute(index, order.mutations)
-        told = outcome.problem[0] if outcome.problem is not None else [tuple(r) for r in outcome.receipts or ()]
+        told = (
+            outcome.problem[0] if outcome.problem is not None else [tuple(r) for r in outcome.receipts or ()]
+        )
         if told != expected:
             raise Violation(f"{name} at {index} gave {told}, the model says {expected}")
         if outcome.problem is None:
@@ -177,7 +179,9 @@ class History(Checker):
             head = load_head(self.reference, number)
             kept = sum(1 for _ in self.reference.scan(prefix, prefix + b"\xff" * 9))
             if (head.outbox_tail, head.records) != (documents.changes, kept):
-                raise Violation(f"the outbox ends at {head.outbox_tail}, {documents.changes} changes were made")
+                raise Violation(
+                    f"the outbox ends at {head.outbox_tail}, {documents.changes} changes were made"
+                )
         for order in self.orders.values():
             if order.definite and order.identity not in self.outcomes:
                 raise Violation(f"the acknowledged {guid_text(order.identity)} is lost")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from harness.simulator.nodes.clients import Calls
 from harness.simulator.nodes.worker import Worker
@@ -20,6 +20,8 @@ class Disk:
         self.full = False
         self.slow = False
         self.fails_next_sync = False
+        self.in_next_sync: Callable[[], None] | None = None
+        """What happens in the middle of the next sync."""
         self._sync_ms_max = world.options.sync_ms_max
 
     def write(self, hard_state: HardState | None, entries: Sequence[Entry]) -> bool:
@@ -97,7 +99,7 @@ class Node:
         self.paused = False
         self.disk.log.reopen()
         self.disk.state.reopen()
-        self.worker = Worker(self, self._world, self._calls)
+        self.worker = (self._world.parts.worker or Worker)(self, self._world, self._calls)
 
     def restart(self, life: int) -> None:
         """Start again unless that has happened since `life`."""

@@ -28,8 +28,6 @@ class Options:
     rounds: int
     """Rounds of log, apply and send in one turn of a worker."""
     sync_ms_max: int
-    sync_fails: float
-    """Probability that a node's worker meets a failing sync in a second, once the fault is drawn."""
     client_ms: int
     """Mean time between two calls of clients."""
     open_calls: int
@@ -49,6 +47,8 @@ class Options:
     """Mean time until a node that went down comes back."""
     fault_ms: int
     """Mean time between two faults."""
+    lull_ms: int
+    """Mean time without faults after everything was mended."""
     faults: dict[str, int]
     """Weights of the faults."""
     max_append_bytes: int
@@ -61,6 +61,8 @@ FAULTS = (
     "kill",
     "power",
     "blackout",
+    "power_in_sync",
+    "blackout_in_sync",
     "pause",
     "split",
     "one_way",
@@ -72,7 +74,7 @@ FAULTS = (
     "failing_sync",
     "clock",
 )
-REPAIRS = ("restart", "resume", "heal", "room", "fast_disk", "set_clock")
+REPAIRS = ("restart", "resume", "heal", "room", "fast_disk", "set_clock", "mend")
 
 
 def draw(rng: Random) -> Options:
@@ -92,7 +94,6 @@ def draw(rng: Random) -> Options:
         encoded=rng.random() < 0.2,
         rounds=rng.choice((1, 2, 4)),
         sync_ms_max=rng.choice((0, 1, 10, 60)),
-        sync_fails=rng.choice((0.2, 1.0)),
         client_ms=rng.choice((5, 20, 100)),
         open_calls=rng.choice((4, 32)),
         read_share=rng.choice((0.2, 0.5)),
@@ -106,8 +107,10 @@ def draw(rng: Random) -> Options:
         checkpoint_takes_ms=rng.choice((1, 100, 1000)),
         restart_ms=rng.choice((50, 1000, 4000)),
         fault_ms=rng.choice((100, 300, 1000, 3000)),
+        lull_ms=rng.choice((500, 3000)),
         faults={name: rng.choice((0, 1, 1, 3)) for name in FAULTS}
-        | {name: rng.choice((1, 3)) for name in REPAIRS},
+        | {name: rng.choice((1, 3)) for name in REPAIRS}
+        | {"mend": rng.choice((1, 3, 8))},
         max_append_bytes=rng.choice((1, 2000, 1 << 20)),
         max_inflight_messages=rng.choice((1, 3, 64)),
         max_uncommitted_bytes=rng.choice((3000, 1 << 26)),

@@ -9,7 +9,6 @@ import msgspec
 
 from harness.simulator.nodes.documents import UNIQUE, Mutation
 from harness.simulator.nodes.options import Options
-from keyload.codec.identity import partition_key
 from keyload.contract.catalog import IndexDefinition, ResourceDefinition, ResourceKind
 from keyload.contract.commands import CommandRequest
 from keyload.contract.documents import (
@@ -161,6 +160,6 @@ def read_of(partition: PartitionKey, name: str) -> Read:
 
 def _reference(partition: PartitionKey) -> PartitionRef:
     tenant, database, domain, key = partition
-    made = PartitionRef(tenant_id=tenant, database_id=database, transaction_domain_id=domain, partition_key=key)
-    assert partition_key(made) == partition
-    return made
+    return PartitionRef(
+        tenant_id=tenant, database_id=database, transaction_domain_id=domain, partition_key=key
+    )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 
 from harness.simulator.checker import Violation
@@ -14,6 +12,7 @@ from harness.simulator.nodes.node import Node
 from harness.simulator.nodes.options import Options, draw
 from harness.simulator.nodes.orders import catalog
 from harness.simulator.nodes.world import Parts, World
+from harness.simulator.report import Report
 
 RECOVERY_MS = 20_000
 """After the last fault everybody serves again and is level within this time (CLU-10)."""
@@ -22,27 +21,6 @@ RECOVERY_EVENTS = 400_000
 """More events than that during recovery are a storm of messages."""
 
 STEPS = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a run found. `violation` None means that every promise held."""
-
-    seed: int
-    steps: int
-    options: Options
-    violation: str | None
-    digest: int
-    events: int
-    virtual_ms: int
-    counts: Counter[str] = field(default_factory=Counter)
-    story: tuple[str, ...] = ()
-    """The last faults and elections."""
-
-    @property
-    def replay(self) -> str:
-        """The command line that repeats this run."""
-        return f"python -m harness simulate --seed {self.seed} --steps {self.steps}"
 
 
 class Simulation:
@@ -80,7 +58,9 @@ class Simulation:
         self._until(deadline, lambda: not self.calls.reads_open, "answers to old reads")
         for node in nodes:
             wanted = self.world.counts["reads served"] + 1
-            self._until(deadline, lambda node=node, wanted=wanted: self._reads(node, wanted), "reads by everybody")
+            self._until(
+                deadline, lambda node=node, wanted=wanted: self._reads(node, wanted), "reads by everybody"
+            )
         self._until(deadline, self._level, "equal nodes")
         self.world.history.complete()
 
@@ -127,6 +107,7 @@ def simulate(
     counts["committed commands"] = len(world.history.outcomes)
     counts["terms"] = len(world.history.leaders)
     return Report(
+        "nodes",
         seed,
         steps,
         world.options,

@@ -233,7 +233,11 @@ class Worker:
             self._node.die("no room for the log")
             return
         delay = self._disk.sync_ms(self._world)
-        if delay:
+        accident, self._disk.in_next_sync = self._disk.in_next_sync, None
+        if accident is not None:
+            self._world.agenda.plan(delay, self._synced)
+            accident()
+        elif delay:
             self._world.agenda.plan(delay, self._synced)
         else:
             self._finish_sync()

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from harness.simulator.agenda import Agenda
 from harness.simulator.network import Network
@@ -53,7 +53,7 @@ class Parts:
     executor: type[Executor] = Executor
     log: type[Log] = Log
     state: type[State] = State
-    worker: Callable[..., object] | None = None
+    worker: Callable[..., Any] | None = None
     """None for `nodes.worker.Worker`."""
 
 
