@@ -42,11 +42,12 @@ class Checker:
 
     def _leader_is_complete(self, raft: Raft) -> None:
         for entry, term in zip(self.committed, self._committed_term, strict=True):
-            if term < raft.term and not raft.log.matches(entry.index, entry.term):
+            kept = entry.index >= raft.log.first_index - 1  # a snapshot holds what lies before
+            if kept and term < raft.term and not raft.log.matches(entry.index, entry.term):
                 raise Violation(f"leader {raft.id} of term {raft.term} lacks the committed {entry.index}")
 
     def _commits_agree(self, raft: Raft) -> None:
-        start = self._seen_commit.get(raft.id, 0) + 1
+        start = max(self._seen_commit.get(raft.id, 0) + 1, raft.log.first_index)
         while start <= raft.commit:
             for entry in raft.log.entries(start, raft.commit + 1, 1 << 30):
                 self._commit(entry, raft)
@@ -58,7 +59,7 @@ class Checker:
             if self.committed[entry.index - 1] != entry:
                 raise Violation(f"node {raft.id} commits another entry {entry.index}")
             return
-        if entry.data and entry.data in self._places:
+        if entry.data and not entry.membership and entry.data in self._places:
             raise Violation(f"{entry.data!r} is committed at {self._places[entry.data]} and {entry.index}")
         self._places[entry.data] = entry.index
         self.committed.append(entry)

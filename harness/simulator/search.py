@@ -15,6 +15,9 @@ Simulate = Callable[[int, int], Report]
 
 PROGRESS_SECONDS = 30.0
 
+MAX_FAILURES = 100
+"""Then the search ends: it knows enough."""
+
 
 def search(simulate: Simulate, first: int, steps: int, seconds: float, processes: int) -> int:
     """Run the seeds from `first` on; tell each that fails, and how it goes. Returns how many failed.
@@ -35,18 +38,16 @@ def search(simulate: Simulate, first: int, steps: int, seconds: float, processes
         worker.start()
     total: Counter[str] = Counter()
     told = time.monotonic()
-    while total["failed"] < MAX_FAILURES and (alive := any(worker.is_alive() for worker in workers)) or not found.empty():
+    while total["failed"] < MAX_FAILURES:
         try:
             _count(found.get(timeout=0.2), total)
         except queue.Empty:
-            if not alive:
+            if not any(worker.is_alive() for worker in workers):
                 break
-        if total["failed"] >= MAX_FAILURES:
-            break
         if time.monotonic() - told > PROGRESS_SECONDS:
             told = time.monotonic()
             _tell(total)
-    crashed = sum(worker.exitcode != 0 for worker in workers)
+    crashed = sum(bool(worker.exitcode) for worker in workers)
     if crashed:
         print(f"FAILED {crashed} of the processes ended before their time", flush=True)
     _tell(total)

@@ -195,7 +195,7 @@ class Shard:
             if flight is not None:
                 applied.append(flight.stored)
                 completed.extend(flight.completed)
-            elif entry.data:
+            elif entry.data and not entry.membership:
                 applied.append(unpack_writes(entry.data))
         last = entries[-1]
         self.store.apply(last.index, last.term, applied)
@@ -214,6 +214,14 @@ class Shard:
         for lost in reversed(displaced):
             self.queue.put_back(call for call, _ in lost.completed if not call.answered)
         return None
+
+    def replaced(self) -> None:
+        """The state was replaced by a snapshot, which may hold the batches in flight or lack them: their
+        commands run again and find their outcome if they took effect.
+        """
+        displaced = [call for flight in self.in_flight for call, _ in flight.completed if not call.answered]
+        self.in_flight.clear()
+        self.queue.put_back(displaced)
 
     # -- deadlines
 

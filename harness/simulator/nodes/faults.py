@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from harness.simulator.nodes.node import Node
 from harness.simulator.nodes.world import START, TICKS_PER_MS, World
+from keyload.consensus import Membership
 from keyload.models.partitions import load_meta
 
 CLOCKS_MS = 500
@@ -18,10 +19,12 @@ AIMED = 0.3
 class Faults:
     """Draws one fault after the other until `calm_down`."""
 
-    def __init__(self, world: World, nodes: Mapping[int, Node]) -> None:
+    def __init__(self, world: World, nodes: dict[int, Node], install: Callable[[int], Node]) -> None:
         self._world = world
         self._nodes = nodes
-        network, numbers = world.network, list(nodes)
+        self._install = install
+        self._spares = world.options.spares
+        network = world.network
         self._actions: dict[str, Callable[[Node], bool | None]] = {
             "kill": self._kill,
             "power": self._power,
@@ -29,15 +32,17 @@ class Faults:
             "power_in_sync": lambda node: self._in_sync(node, self._power),
             "blackout_in_sync": lambda node: self._in_sync(node, self._blackout),
             "pause": self._pause,
-            "split": lambda node: network.split(numbers),
-            "one_way": lambda node: network.one_way(numbers),
-            "cut": lambda node: network.cut(numbers),
+            "split": lambda node: network.split(list(nodes)),
+            "one_way": lambda node: network.one_way(list(nodes)),
+            "cut": lambda node: network.cut(list(nodes)),
             "transfer": self._transfer,
             "campaign": self._campaign,
             "disk_full": self._disk_full,
             "slow_disk": self._slow_disk,
             "failing_sync": self._failing_sync,
             "clock": self._clock,
+            "erase": self._erase,
+            "change": self._change,
             "restart": lambda node: node.restart(node.life),
             "resume": lambda node: node.resume(),
             "heal": lambda node: network.heal(),
@@ -93,10 +98,12 @@ class Faults:
     def _campaign(self, node: Node) -> None:
         if node.worker is not None and not node.paused:
             node.worker.raft.campaign()
+            node.worker.wake_soon()
 
     def _transfer(self, node: Node) -> None:
         if node.worker is not None and not node.paused:
             node.worker.raft.transfer(self._world.rng.choice(list(self._nodes)))
+            node.worker.wake_soon()
 
     # -- disks
 
@@ -114,6 +121,44 @@ class Faults:
 
     def _failing_sync(self, node: Node) -> None:
         node.disk.fails_next_sync = True
+
+    # -- members
+
+    def _erase(self, node: Node) -> None:
+        """A disk is lost; one at a time, and never where the others are no majority (CLU-18)."""
+        membership = self._world.history.membership
+        others = [self._nodes[number] for number in membership.voters if number != node.number]
+        if len(others) < 2 or not all(other.disk.log.joined for other in others):
+            return
+        if any(_last_membership(each) not in (None, membership) for each in self._nodes.values()):
+            return
+        self._world.counts["erased"] += 1
+        node.erase()
+        self._down(node)
+
+    def _change(self, node: Node) -> None:
+        """The leader changes the membership by one step, if there is one to do."""
+        if node.worker is None or not node.leads:
+            return
+        raft = node.worker.raft
+        voters, learners = raft.membership.voters, raft.membership.learners
+        steps = [Membership((*voters, each), _without(learners, each)) for each in learners] * 3
+        steps += [Membership(voters, _without(learners, each)) for each in learners]
+        if len(voters) > 3:
+            steps += [Membership(_without(voters, each), learners) for each in voters]
+        new = max(self._nodes) + 1
+        if self._spares:
+            steps.append(Membership(voters, (*learners, new)))
+        if not steps:
+            return
+        step = self._world.rng.choice(steps)
+        if raft.propose_membership(step) is not None:
+            self._world.counts["changes"] += 1
+            self._world.tell(f"voters {step.voters}, learners {step.learners}")
+            node.worker.wake_soon()
+            if new in step.members:
+                self._spares -= 1
+                self._nodes[new] = self._install(new)
 
     # -- clocks
 
@@ -156,3 +201,14 @@ class Faults:
         for node in self._nodes.values():
             self._set_clock(node)
         self._world.agenda.plan(CLOCKS_MS, self._keep_clocks)
+
+
+def _without(numbers: tuple[int, ...], gone: int) -> tuple[int, ...]:
+    return tuple(number for number in numbers if number != gone)
+
+
+def _last_membership(node: Node) -> Membership | None:
+    """The last membership in a node's log or state, None when it has none yet."""
+    entries = node.disk.log.memberships(0)
+    data = entries[-1].data if entries else node.disk.state.membership
+    return None if data is None else Membership.unpacked(data)

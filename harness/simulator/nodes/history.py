@@ -16,7 +16,7 @@ from harness.simulator.checker import Checker, Violation
 from harness.simulator.nodes.documents import Documents
 from harness.simulator.nodes.orders import COLLECTION, Order
 from harness.simulator.nodes.state import Rows
-from keyload.consensus import Entry, Raft
+from keyload.consensus import Entry, Membership, Raft
 from keyload.contract.documents import DocumentResult
 from keyload.contract.errors import Problem
 from keyload.contract.shared import CommitReceipt
@@ -38,8 +38,10 @@ _problem = msgspec.msgpack.Decoder(Problem)
 class History(Checker):
     """The promises of consensus, and those of the store above it."""
 
-    def __init__(self, agenda: Agenda) -> None:
+    def __init__(self, agenda: Agenda, membership: Membership) -> None:
         super().__init__()
+        self.membership = membership
+        """The last one committed."""
         self._agenda = agenda
         self.reference = Rows({}, 0)
         self.digests = [0]  # of the reference after each index
@@ -55,7 +57,9 @@ class History(Checker):
         super()._commit(entry, raft)
         if len(self.committed) > known:
             self._agenda.note(entry.index, entry.term, zlib.crc32(entry.data))
-            if entry.data:
+            if entry.membership:
+                self.membership = Membership.unpacked(entry.data)
+            elif entry.data:
                 self._execute(entry)
             self.digests.append(self.reference.digest)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
+from harness.simulator.checker import Violation
 from keyload.consensus import Entry, HardState
 
 
@@ -34,6 +35,12 @@ class _Content:
             del self.entries[turn.entries[0].index - self.base - 1 :]
             self.entries += turn.entries
 
+    def begin_behind(self, index: int, term: int) -> None:
+        place = index - self.base
+        keeps = place == 0 or (0 < place <= len(self.entries) and self.entries[place - 1].term == term)
+        self.entries = self.entries[place:] if keeps else []
+        self.base, self.base_term = index, term
+
     def copy(self) -> _Content:
         twin = _Content()
         twin.hard_state, twin.base, twin.base_term = self.hard_state, self.base, self.base_term
@@ -58,6 +65,11 @@ class Log:
     @property
     def hard_state(self) -> HardState:
         return self._seen.hard_state
+
+    @property
+    def joined(self) -> bool:
+        """Whether the replica has joined and that is safe on disk."""
+        return self._synced.hard_state.joined
 
     @property
     def first_index(self) -> int:
@@ -89,6 +101,10 @@ class Log:
                 return found[:count]
         return found
 
+    def memberships(self, after: int) -> list[Entry]:
+        """The membership entries behind `after`."""
+        return [entry for entry in self._seen.entries if entry.membership and entry.index > after]
+
     # -- writing
 
     def write(self, hard_state: HardState | None, entries: Sequence[Entry]) -> None:
@@ -102,6 +118,24 @@ class Log:
         for turn in self._unsynced:
             self._synced.take(turn)
         self._unsynced.clear()
+
+    def trim(self, needed: int, segment: int) -> None:
+        """Drop whole leading segments of `segment` entries in which nothing from `needed` on lies."""
+        base = (needed - 1) // segment * segment
+        if base > self._seen.base:
+            self._begin_behind(base, self.term(base))
+
+    def rebase(self, index: int, term: int) -> None:
+        """Begin behind the entry that a snapshot holds; what follows stays if the log has that entry."""
+        if index < self._seen.base:
+            raise Violation(f"the log begins behind its snapshot of {index}")
+        self._begin_behind(index, term)
+
+    def _begin_behind(self, index: int, term: int) -> None:
+        """Durable at once: nothing is written meanwhile."""
+        self.sync()
+        for content in (self._seen, self._synced):
+            content.begin_behind(index, term)
 
     # -- stops
 

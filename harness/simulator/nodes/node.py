@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 
 from harness.simulator.nodes.clients import Calls
+from harness.simulator.nodes.snapshots import Incoming, Outgoing
+from harness.simulator.nodes.state import Image
 from harness.simulator.nodes.worker import Worker
 from harness.simulator.nodes.world import START, TICKS_PER_MS, Packet, World
-from keyload.consensus import Entry, HardState, Role
+from keyload.consensus import Entry, HardState, Membership, Role
 from keyload.link.messages import Command, Read
 
 
@@ -22,6 +25,10 @@ class Disk:
         self.fails_next_sync = False
         self.in_next_sync: Callable[[], None] | None = None
         """What happens in the middle of the next sync."""
+        self.outgoing: Outgoing | None = None
+        self.incoming: Incoming | None = None
+        self.installing: Image | None = None
+        """The snapshot that is to take the place of the state; written down durably before anything else."""
         self._sync_ms_max = world.options.sync_ms_max
 
     def write(self, hard_state: HardState | None, entries: Sequence[Entry]) -> bool:
@@ -44,12 +51,30 @@ class Disk:
         self.log.sync()
         return True
 
+    def open(self) -> None:
+        """What a starting process does before it uses the disk, an interrupted installation included."""
+        self.log.reopen()
+        if self.installing is not None:
+            self.state.replace(self.installing)
+            self.log.rebase(self.installing.applied.index, self.installing.applied.term)
+            self.installing = None
+        self.state.reopen()
+
+    def lose_power(self, rng: Random) -> None:
+        """What was not synced is gone."""
+        self.log.lose_power(rng)
+        self.state.lose_power()
+        if self.incoming is not None:
+            self.incoming.lose_power(rng)
+
 
 class Node:
-    """One computer. `clock_offset` is what its wall clock is off by, in ticks."""
+    """One computer. `clock_offset` is what its wall clock is off by, in ticks; `initial` the membership in the
+    configuration it was installed with."""
 
-    def __init__(self, number: int, world: World, calls: Calls) -> None:
+    def __init__(self, number: int, world: World, calls: Calls, initial: Membership) -> None:
         self.number = number
+        self.initial = initial
         self.disk = Disk(world)
         self.worker: Worker | None = None
         self.life = 0
@@ -97,8 +122,7 @@ class Node:
         """A worker begins on what the disk holds."""
         self.life += 1
         self.paused = False
-        self.disk.log.reopen()
-        self.disk.state.reopen()
+        self.disk.open()
         self.worker = (self._world.parts.worker or Worker)(self, self._world, self._calls)
 
     def restart(self, life: int) -> None:
@@ -113,8 +137,12 @@ class Node:
     def lose_power(self) -> None:
         """The process is gone, and everything that was not synced."""
         self.worker = None
-        self.disk.log.lose_power(self._world.rng)
-        self.disk.state.lose_power()
+        self.disk.lose_power(self._world.rng)
+
+    def erase(self) -> None:
+        """The process is gone, and so is everything on the disk."""
+        self.worker = None
+        self.disk = Disk(self._world)
 
     def resume(self) -> None:
         """A stopped process goes on."""
@@ -122,6 +150,11 @@ class Node:
             self.paused = False
             if self.worker is not None:
                 self.worker.run()
+
+    @property
+    def joined(self) -> bool:
+        """Whether its worker runs and may vote."""
+        return self.worker is not None and self.worker.raft.joined
 
     @property
     def leads(self) -> bool:

@@ -43,6 +43,14 @@ class Options:
     outbox_records: int
     checkpoint_ms: int
     checkpoint_takes_ms: int
+    retained: int
+    """Entries a leader keeps for a slow follower; then it gets a snapshot."""
+    segment_entries: int
+    """Entries dropped at once from the head of the log."""
+    snapshot_takes_ms: int
+    chunk_rows: int
+    spares: int
+    """Nodes that may come into the cluster."""
     restart_ms: int
     """Mean time until a node that went down comes back."""
     fault_ms: int
@@ -73,6 +81,8 @@ FAULTS = (
     "slow_disk",
     "failing_sync",
     "clock",
+    "erase",
+    "change",
 )
 REPAIRS = ("restart", "resume", "heal", "room", "fast_disk", "set_clock", "mend")
 
@@ -105,6 +115,11 @@ def draw(rng: Random) -> Options:
         outbox_records=rng.choice((20, 500)),
         checkpoint_ms=rng.choice((300, 2000, 10_000)),
         checkpoint_takes_ms=rng.choice((1, 100, 1000)),
+        retained=rng.choice((5, 100, 100_000)),
+        segment_entries=rng.choice((1, 20, 200)),
+        snapshot_takes_ms=rng.choice((0, 20, 500)),
+        chunk_rows=rng.choice((3, 50, 10_000)),
+        spares=rng.choice((0, 0, 1, 3)),
         restart_ms=rng.choice((50, 1000, 4000)),
         fault_ms=rng.choice((100, 300, 1000, 3000)),
         lull_ms=rng.choice((500, 3000)),

@@ -34,10 +34,13 @@ class Simulation:
         self.nodes: dict[int, Node] = {}
         self.world.nodes = self.nodes  # type: ignore[assignment]
         self.calls.nodes = self.nodes
-        for number in range(1, self.world.options.nodes + 1):
-            self.nodes[number] = Node(number, self.world, self.calls)
+        initial = self.world.history.membership
+        for number in initial.voters:
+            self.nodes[number] = Node(number, self.world, self.calls, initial)
         self.calls.begin()
-        self.faults = Faults(self.world, self.nodes)
+        self.faults = Faults(
+            self.world, self.nodes, lambda number: Node(number, self.world, self.calls, initial)
+        )
 
     def run(self, steps: int) -> None:
         """`steps` events with faults, then calm until the cluster has recovered; raises Violation."""
@@ -56,7 +59,7 @@ class Simulation:
         self.calls.quiet = True
         self._until(deadline, lambda: not self.calls.unfinished, "definite answers to all commands")
         self._until(deadline, lambda: not self.calls.reads_open, "answers to old reads")
-        for node in nodes:
+        for node in self._members():
             wanted = self.world.counts["reads served"] + 1
             self._until(
                 deadline, lambda node=node, wanted=wanted: self._reads(node, wanted), "reads by everybody"
@@ -81,7 +84,10 @@ class Simulation:
 
     def _level(self) -> bool:
         committed = len(self.world.history.committed)
-        return all(node.disk.state.applied.index == committed for node in self.nodes.values())
+        return all(node.disk.state.applied.index == committed and node.joined for node in self._members())
+
+    def _members(self) -> list[Node]:
+        return [self.nodes[number] for number in self.world.history.membership.members]
 
 
 def _leads_ready(node: Node) -> bool:

@@ -21,6 +21,7 @@ class Image(NamedTuple):
     rows: dict[bytes, bytes]
     digest: int
     applied: Position
+    membership: bytes | None
 
 
 class Rows:
@@ -92,7 +93,12 @@ class State:
         self.durable = Position(0, 0)
         """The last checkpoint the process knows to be safe."""
         self.rows = Rows({}, 0)
-        self.full = False
+        self.membership: bytes | None = None
+        """The last membership entry applied; None before the first."""
+        self.coming: bytes | None = None
+        """The membership among the entries that are applied next."""
+        self.generation = 0
+        """How often the whole state was replaced."""
         self._saved = self.image()
 
     def reader(self) -> Rows:
@@ -106,12 +112,14 @@ class State:
         for writes in write_sets:
             self.rows.take(writes)
         self.applied = Position(index, term)
+        if self.coming is not None:
+            self.membership, self.coming = self.coming, None
 
     # -- checkpoints
 
     def image(self) -> Image:
         """A copy of the present cut."""
-        return Image(dict(self.rows.content), self.rows.digest, self.applied)
+        return Image(dict(self.rows.content), self.rows.digest, self.applied, self.membership)
 
     def save(self, image: Image) -> None:
         """From now on a power loss leaves this cut."""
@@ -130,5 +138,15 @@ class State:
 
     def lose_power(self) -> None:
         """Back to the last durable checkpoint."""
-        rows, digest, self.applied = self._saved
-        self.rows = Rows(dict(rows), digest)
+        self._return_to(self._saved)
+
+    def replace(self, image: Image) -> None:
+        """A snapshot takes the place of everything; opened again, it is durable."""
+        self._return_to(image)
+        self.generation += 1
+        self.reopen()
+
+    def _return_to(self, image: Image) -> None:
+        self.rows = Rows(dict(image.rows), image.digest)
+        self.applied = image.applied
+        self.membership = image.membership

@@ -6,15 +6,17 @@ a sync it takes no events, as the real one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
 from harness.simulator.nodes.clients import Calls
 from harness.simulator.nodes.orders import INCARNATION, SHARD
+from harness.simulator.nodes.snapshots import Chunk, Incoming, Offer, Want
 from harness.simulator.nodes.state import Image
+from harness.simulator.nodes.transfers import Transfers
 from harness.simulator.nodes.world import Packet, World
-from keyload.consensus import Config, Message, Ready, Role, decode_messages, encode_messages
+from keyload.consensus import Config, Membership, Message, Ready, Role, decode_messages, encode_messages
 from keyload.link.launch import CommandLimits, PeerAddress, WorkerLaunch
 from keyload.link.messages import Command, Confirmed, Forward, ForwardReply, PeerToPeer, Read, Refusal, Reply
 from keyload.worker.admission import CommandGate
@@ -48,15 +50,18 @@ class Worker:
         self._open: Ready | None = None
         self._rounds = 0
         self._checkpointing = False
+        self._installing = False
         self._next_checkpoint = world.agenda.now + world.options.checkpoint_ms
         options = world.options
         self._ticks_due = 0
         log, state = self._disk.log, self._disk.state
-        self.raft = world.parts.raft(self._config(), log, log.hard_state, state.applied.index)
+        membership = node.initial if state.membership is None else Membership.unpacked(state.membership)
+        self.raft = world.parts.raft(self._config(), log, log.hard_state, state.applied.index, membership)
+        self.transfers = Transfers(node, self, world)
         repeat = options.heartbeat_ticks * options.tick_ms * REPEAT_HEARTBEATS / 1000
         self.shard = world.parts.shard(SHARD, self.raft, state, world.executor, _no_step, repeat)  # type: ignore[arg-type]
         shards = {SHARD: self.shard}
-        launch = _launch(node.number, options.nodes)
+        launch = _launch(node.number, sorted({*node.initial.members, node.number}))
         self.desk = CommandDesk(
             me=node.number,
             shards=shards,
@@ -80,7 +85,7 @@ class Worker:
         world.history.restarted(node.number)
         world.history.state(self.raft)
         self._led = 0
-        if options.nodes == 1:
+        if membership.voters == (node.number,):
             self.raft.campaign()
         world.agenda.plan(0, self._wake)
         self._plan_tick()
@@ -89,7 +94,6 @@ class Worker:
         options = self._world.options
         return Config(
             id=self._node.number,
-            voters=tuple(range(1, options.nodes + 1)),
             rng=Random(f"{self._world.seed}/{self._node.number}/{self._life}"),
             election_ticks_min=options.election_ticks[0],
             election_ticks_max=options.election_ticks[1],
@@ -106,14 +110,15 @@ class Worker:
         """A frame of another node."""
         if len(self._inbox) < INBOX_MAX:
             self._inbox.append(packet)
-            self._wake_soon()
+            self.wake_soon()
 
     def ask(self, message: Command | Read) -> None:
         """A call of this node's front."""
         self._from_front.append(message)
-        self._wake_soon()
+        self.wake_soon()
 
-    def _wake_soon(self) -> None:
+    def wake_soon(self) -> None:
+        """Take a turn at this instant, after what else happens in it."""
         if not self._woken:
             self._woken = True
             self._world.agenda.plan(0, self._wake)
@@ -141,6 +146,8 @@ class Worker:
         while self._works:
             if not self._rounds:
                 self._begin_turn()
+                if not self._works:
+                    return
                 self._rounds = self._world.options.rounds
             if self.raft.has_ready():
                 self._rounds -= 1
@@ -154,14 +161,18 @@ class Worker:
 
     @property
     def _works(self) -> bool:
-        """Whether the loop goes on: it lives, runs, and does not wait for a sync."""
-        return self._open is None and self._node.worker is self and not self._node.paused
+        """Whether the loop goes on: it lives, runs, and does not wait for the disk."""
+        waits = self._open is not None or self._installing
+        return not waits and self._node.worker is self and not self._node.paused
 
     def _begin_turn(self) -> None:
         now = self._world.now
         self._take_arrivals(now)
         if self._ticks_due:
             self._tick(now)
+        if self.transfers.received is not None:
+            self._begin_install(*self.transfers.received)
+            return
         shard = self.shard
         self.desk.route(shard, now)
         executed = shard.execute(self._world.catalog, self._node.clock)
@@ -179,6 +190,12 @@ class Worker:
                     self.desk.from_peer(packet.sender, forward, now)
                 case ForwardReply() as reply:
                     self.desk.forward_answered(reply, now)
+                case Offer() as offer:
+                    self.transfers.offered(packet.sender, offer)
+                case Want() as want:
+                    self.transfers.wanted(packet.sender, want)
+                case Chunk() as chunk:
+                    self.transfers.arrived(packet.sender, chunk)
         calls, self._from_front = self._from_front, []
         for call in calls:
             if isinstance(call, Command):
@@ -187,7 +204,9 @@ class Worker:
                 self.reads.arrive(call, now)
         for image in self._saved:
             self._disk.state.adopt(image)
-        self._saved.clear()
+        if self._saved:
+            self._saved.clear()
+            self._trim()
 
     def _step(self, packet: Packet) -> None:
         content = packet.content
@@ -215,6 +234,7 @@ class Worker:
         self.desk.sweep(now)
         self.reads.sweep(now)
         self._leadership.tick(now, self._node.clock)
+        self.transfers.tick()
         if self._world.agenda.now >= self._next_checkpoint:
             self._begin_checkpoint()
 
@@ -266,8 +286,11 @@ class Worker:
         history = self._world.history
         history.state(self.raft)
         if ready.committed:
-            completed, _ = self.shard.apply(ready.committed)
             state = self._disk.state
+            for entry in ready.committed:
+                if entry.membership:
+                    state.coming = entry.data
+            completed, _ = self.shard.apply(ready.committed)
             history.holds(self._node.number, state.applied.index, state.rows.digest)
             self.desk.finish_all(completed)
         for context, index in ready.reads:
@@ -286,15 +309,72 @@ class Worker:
         if not self._checkpointing and state.applied != state.durable:
             self._checkpointing = True
             delay = self._world.rng.randint(1, options.checkpoint_takes_ms)
-            self._world.agenda.plan(delay, self._checkpoint_done, state.image())
+            self._world.agenda.plan(delay, self._checkpoint_done, state.image(), state.generation)
 
-    def _checkpoint_done(self, image: Image) -> None:
-        """The thread has it on disk; the loop hears of it in its next turn."""
-        if self._node.worker is self:
+    def _checkpoint_done(self, image: Image, generation: int) -> None:
+        """The thread has it on disk; the loop hears of it in its next turn.
+
+        A checkpoint of a state that a snapshot replaced meanwhile is given up.
+        """
+        if self._node.worker is self and self._disk.state.generation == generation:
             self._checkpointing = False
             self._disk.state.save(image)
             self._saved.append(image)
-            self._wake_soon()
+            self.wake_soon()
+
+    def _trim(self) -> None:
+        """Drop the log that neither a restart nor an active follower needs."""
+        options, log = self._world.options, self._disk.log
+        needed = self._disk.state.durable.index + 1
+        for peer in self.raft.peers:
+            status = self.raft.peer_status(peer)
+            if status is not None and status.active:
+                needed = min(needed, max(status.match + 1, log.last_index - options.retained))
+        log.trim(needed, options.segment_entries)
+
+    # -- snapshots
+
+    def _begin_install(self, incoming: Incoming, image: Image) -> None:
+        """From here on the snapshot will take the place of the state, whatever happens."""
+        self.transfers.received = None
+        raft, position = self.raft, image.applied
+        written = self._disk.log.hard_state.term >= incoming.term
+        if raft.role is Role.LEADER or position.index <= raft.applied or not written:
+            return
+        self._installing = True
+        self._disk.installing = image
+        self._after_a_while(self._install_state, incoming, image)
+
+    def _after_a_while(self, action: Callable[..., None], incoming: Incoming, image: Image) -> None:
+        self._world.agenda.plan(self._world.rng.randint(0, 50), self._install, action, incoming, image)
+
+    def _install(self, action: Callable[..., None], incoming: Incoming, image: Image) -> None:
+        """One step of an installation, unless the worker is gone or stopped."""
+        if self._node.worker is self:
+            if self._node.paused:
+                self._after_a_while(action, incoming, image)
+            else:
+                action(incoming, image)
+
+    def _install_state(self, incoming: Incoming, image: Image) -> None:
+        self._disk.state.replace(image)
+        self._checkpointing = False
+        self._after_a_while(self._install_log, incoming, image)
+
+    def _install_log(self, incoming: Incoming, image: Image) -> None:
+        index, term = image.applied.index, image.applied.term
+        self._disk.log.rebase(index, term)
+        membership = self._node.initial if image.membership is None else Membership.unpacked(image.membership)
+        self.raft.restore(index, term, membership, incoming.term)
+        self.shard.replaced()
+        self._disk.installing = None
+        self._installing = False
+        world = self._world
+        world.counts["snapshots installed"] += 1
+        world.tell(f"node {self._node.number} has installed a snapshot of {index}")
+        world.history.holds(self._node.number, index, self._disk.state.rows.digest)
+        world.history.state(self.raft)
+        self.run()
 
     # -- sending
 
@@ -322,7 +402,7 @@ def _no_step(name: str) -> None:
     """Nobody kills at steps here: a simulated process dies between any two events."""
 
 
-def _launch(number: int, nodes: int) -> WorkerLaunch:
+def _launch(number: int, nodes: list[int]) -> WorkerLaunch:
     return WorkerLaunch(
         worker=0,
         workers=1,
@@ -334,6 +414,6 @@ def _launch(number: int, nodes: int) -> WorkerLaunch:
         endpoint="",
         guard=b"",
         durability="QuorumProcessDurable",
-        peers=[PeerAddress(each, f"node-{each}", "", 1, "") for each in range(1, nodes + 1)],
+        peers=[PeerAddress(each, f"node-{each}", "", 1, "") for each in nodes],
         call_ms=CALL_MS,
     )

@@ -15,7 +15,7 @@ from harness.simulator.nodes.log import Log
 from harness.simulator.nodes.options import Options
 from harness.simulator.nodes.orders import INCARNATION, SHARD
 from harness.simulator.nodes.state import State
-from keyload.consensus import Raft
+from keyload.consensus import Membership, Raft
 from keyload.link.catalog import Catalog
 from keyload.models.outbox import OutboxLimits
 from keyload.worker.executor import Executor
@@ -77,7 +77,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.agenda = Agenda()
-        self.history = History(self.agenda)
+        self.history = History(self.agenda, Membership(tuple(range(1, self.options.nodes + 1))))
         self.network = Network(self.options, self.rng)
         self.executor = self.parts.executor(
             shard=SHARD,
