@@ -63,7 +63,7 @@ class Faults:
         name = rng.choices(list(options.faults), list(options.faults.values()))[0]
         self._plan(options.lull_ms if name == "mend" else options.fault_ms)
         leaders = [node for node in self._nodes.values() if node.leads]
-        aimed = leaders and rng.random() < AIMED
+        aimed = leaders and (name in ("change", "transfer") or rng.random() < AIMED)
         node = rng.choice(leaders if aimed else list(self._nodes.values()))
         self._world.tell(f"{name} (node {node.number})")
         self._world.counts[name] += 1

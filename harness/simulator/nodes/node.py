@@ -69,13 +69,13 @@ class Disk:
 
 
 class Node:
-    """One computer. `clock_offset` is what its wall clock is off by, in ticks; `initial` the membership in the
-    configuration it was installed with."""
+    """One computer. `clock_offset` is what its wall clock is off by, in ticks; `initial` is the membership of
+    the configuration it was installed with."""
 
     def __init__(self, number: int, world: World, calls: Calls, initial: Membership) -> None:
         self.number = number
         self.initial = initial
-        self.disk = Disk(world)
+        self.disk: Disk = (world.parts.disk or Disk)(world)
         self.worker: Worker | None = None
         self.life = 0
         self.paused = False
@@ -142,7 +142,7 @@ class Node:
     def erase(self) -> None:
         """The process is gone, and so is everything on the disk."""
         self.worker = None
-        self.disk = Disk(self._world)
+        self.disk = (self._world.parts.disk or Disk)(self._world)
 
     def resume(self) -> None:
         """A stopped process goes on."""

@@ -53,6 +53,8 @@ class Parts:
     executor: type[Executor] = Executor
     log: type[Log] = Log
     state: type[State] = State
+    disk: Callable[..., Any] | None = None
+    """None for `nodes.node.Disk`."""
     worker: Callable[..., Any] | None = None
     """None for `nodes.worker.Worker`."""
 

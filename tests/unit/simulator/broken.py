@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
 from harness.simulator.nodes.log import Log
+from harness.simulator.nodes.node import Disk
 from harness.simulator.nodes.state import Image, State
 from harness.simulator.nodes.worker import Worker
 from harness.simulator.nodes.world import Parts
-from keyload.consensus import Entry, Ready
+from keyload.consensus import Config, Entry, HardState, LogStorage, Membership, Raft, Ready
 from keyload.link.messages import Command, Read
 from keyload.models import tags
 from keyload.models.context import CatalogView
@@ -109,7 +110,7 @@ class ReadsWithoutBarrier(Worker):
     def ask(self, message: Command | Read) -> None:
         if isinstance(message, Read):
             self.shard.reads._confirmed.append((0, [ReadCall(message, self._world.now + 2.0)]))
-            self._wake_soon()
+            self.wake_soon()
         else:
             super().ask(message)
 
@@ -171,8 +172,63 @@ class AppliesAgain(State):
 
     def lose_power(self) -> None:
         saved = self._saved
-        self._saved = Image(self.rows.content, self.rows.digest, saved.applied)
+        self._saved = Image(self.rows.content, self.rows.digest, saved.applied, saved.membership)
         super().lose_power()
+
+
+class LosesACheckpoint(State):
+    """Says that a checkpoint is durable, and does not have it."""
+
+    def save(self, image: Image) -> None:
+        if image.applied.index == 0:
+            super().save(image)
+
+
+class TakesHalfASnapshot(State):
+    """A snapshot without the outcomes of commands."""
+
+    def image(self) -> Image:
+        image = super().image()
+        rows = {key: value for key, value in image.rows.items() if key[8:9] != tags.OUTCOME}
+        digest = sum(hash(row) for row in rows.items()) & ((1 << 64) - 1)
+        return image._replace(rows=rows, digest=digest)
+
+
+class KeepsAnOldCheckpoint(State):
+    """A checkpoint begun before a snapshot was installed takes its place when it comes to its end."""
+
+    @property
+    def generation(self) -> int:
+        return 0
+
+    @generation.setter
+    def generation(self, value: int) -> None:
+        """Every checkpoint is of this state."""
+
+
+class CountsAtOnce(Raft):
+    """A replica that takes an empty disk for a first start."""
+
+    def __init__(
+        self, config: Config, log: LogStorage, hard_state: HardState, applied: int, membership: Membership
+    ) -> None:
+        joined = HardState(hard_state.term, hard_state.vote, hard_state.commit, True)
+        super().__init__(config, log, joined, applied, membership)
+
+
+class ForgetsAnInstallation(Disk):
+    """Starts as if no snapshot had been about to take the place of its state."""
+
+    def open(self) -> None:
+        self.installing = None
+        super().open()
+
+
+class KeepsBatchesInFlight(Shard):
+    """Waits for batches that a snapshot has overtaken."""
+
+    def replaced(self) -> None:
+        """Nothing is given back."""
 
 
 class SkipsAWrite(State):
@@ -200,6 +256,12 @@ BROKEN: dict[str, tuple[Parts, str]] = {
     "a log that forgets synced turns": (Parts(log=ForgetsASyncedTurn), ""),
     "a log that tears a turn": (Parts(log=TearsATurn), ""),
     "a state that applies again": (Parts(state=AppliesAgain), "reached another state"),
+    "a state that loses a checkpoint": (Parts(state=LosesACheckpoint), ""),
+    "a state that keeps an old checkpoint": (Parts(state=KeepsAnOldCheckpoint), ""),
+    "a snapshot without outcomes": (Parts(state=TakesHalfASnapshot), "reached another state"),
+    "a replica that counts at once": (Parts(raft=CountsAtOnce), ""),
+    "a disk that forgets an installation": (Parts(disk=ForgetsAnInstallation), ""),
+    "a shard that keeps batches in flight": (Parts(shard=KeepsBatchesInFlight), ""),
     "a state that loses a row": (Parts(state=SkipsAWrite), "reached another state"),
 }
 """What is broken, and what the report says of it."""
