@@ -18,7 +18,7 @@ import msgspec
 import zmq
 
 from keyload.codec import kernels
-from keyload.consensus import Config, Raft
+from keyload.consensus import Config, Membership, Raft
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.link import log
 from keyload.link.launch import WorkerLaunch
@@ -124,13 +124,12 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
     voters = tuple(peer.number for peer in launch.peers) or (launch.node_number,)
     config = Config(
         id=launch.node_number,
-        voters=voters,
         election_ticks_min=max(1, launch.election_ms_min // launch.tick_ms),
         election_ticks_max=max(2, launch.election_ms_max // launch.tick_ms),
         heartbeat_ticks=max(1, launch.heartbeat_ms // launch.tick_ms),
-        rng=random.Random(f"{os.getpid()}/{launch.node_number}/{number}"),  # noqa: S311 - spreads elections
+        rng=random.SystemRandom(),
     )
-    raft = Raft(config, log, log.hard_state, store.applied.index)
+    raft = Raft(config, log, log.hard_state, store.applied.index, Membership(voters))
     if len(voters) == 1:
         raft.campaign()
     executor = Executor(

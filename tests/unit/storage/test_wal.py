@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from keyload.consensus.log import LogStorage, RaftLog
+from keyload.consensus.membership import Membership
 from keyload.consensus.messages import Entry, HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import ShardWrite, Wal, wal
@@ -297,7 +298,7 @@ def test_a_shard_log_is_the_storage_of_consensus(tmp_path: Path) -> None:
     with open_log(tmp_path / "wal") as log:
         log.write([(1, HardState(2, 1, 0), [Entry(1, 1, b"a"), Entry(2, 2, b"b")])])
         storage: LogStorage = log.log(1)
-        seen = RaftLog(storage, commit=5, applied=1)
+        seen = RaftLog(storage, 5, 1, Membership((1, 2, 3)))
         assert (seen.last, seen.last_term, seen.commit, seen.term(1)) == (2, 2, 2, 1)
 
 
