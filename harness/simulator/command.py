@@ -7,11 +7,15 @@ import os
 import time
 from typing import Any
 
+from harness.simulator.consensus import simulation as consensus
 from harness.simulator.nodes import simulation as nodes
 from harness.simulator.report import Report
 from harness.simulator.search import Simulate, search
 
-FORMS: dict[str, tuple[Simulate, int]] = {"nodes": (nodes.simulate, nodes.STEPS)}
+FORMS: dict[str, tuple[Simulate, int]] = {
+    "nodes": (nodes.simulate, nodes.STEPS),
+    "consensus": (consensus.simulate, consensus.STEPS),
+}
 """Simulators by name, with the usual number of events with faults."""
 
 

@@ -24,6 +24,7 @@ class Faults:
         self._nodes = nodes
         self._install = install
         self._spares = world.options.spares
+        self._removed: set[int] = set()
         network = world.network
         self._actions: dict[str, Callable[[Node], bool | None]] = {
             "kill": self._kill,
@@ -31,10 +32,12 @@ class Faults:
             "blackout": self._blackout,
             "power_in_sync": lambda node: self._in_sync(node, self._power),
             "blackout_in_sync": lambda node: self._in_sync(node, self._blackout),
+            "kill_in_install": lambda node: self._in_install(node, self._kill),
+            "power_in_install": lambda node: self._in_install(node, self._power),
             "pause": self._pause,
             "split": lambda node: network.split(list(nodes)),
             "one_way": lambda node: network.one_way(list(nodes)),
-            "cut": lambda node: network.cut(list(nodes)),
+            "cut": lambda node: network.cut(list(nodes), node.number),
             "transfer": self._transfer,
             "campaign": self._campaign,
             "disk_full": self._disk_full,
@@ -92,6 +95,10 @@ class Faults:
         """The next sync of the log does not come to its end."""
         node.disk.in_next_sync = lambda: strike(node)
 
+    def _in_install(self, node: Node, strike: Callable[[Node], None]) -> None:
+        """A step of the next installation of a snapshot is the last one."""
+        node.disk.in_next_install = lambda: strike(node)
+
     def _pause(self, node: Node) -> None:
         node.paused = node.worker is not None
 
@@ -126,11 +133,12 @@ class Faults:
 
     def _erase(self, node: Node) -> None:
         """A disk is lost; one at a time, and never where the others are no majority (CLU-18)."""
-        membership = self._world.history.membership
-        others = [self._nodes[number] for number in membership.voters if number != node.number]
-        if len(others) < 2 or not all(other.disk.log.joined for other in others):
+        known = [self._world.history.membership]
+        known += [found for each in self._nodes.values() if (found := _last_membership(each)) is not None]
+        voters = {voter for membership in known for voter in membership.voters}
+        if node.number in self._removed or any(len(membership.voters) < 3 for membership in known):
             return
-        if any(_last_membership(each) not in (None, membership) for each in self._nodes.values()):
+        if not all(self._nodes[voter].disk.log.joined for voter in voters - self._removed - {node.number}):
             return
         self._world.counts["erased"] += 1
         node.erase()
@@ -154,6 +162,7 @@ class Faults:
         step = self._world.rng.choice(steps)
         if raft.propose_membership(step) is not None:
             self._world.counts["changes"] += 1
+            self._removed |= {*voters, *learners} - set(step.members)
             self._world.tell(f"voters {step.voters}, learners {step.learners}")
             node.worker.wake_soon()
             if new in step.members:
@@ -184,6 +193,7 @@ class Faults:
             self._set_clock(each)
             each.disk.fails_next_sync = False
             each.disk.in_next_sync = None
+            each.disk.in_next_install = None
             each.restart(each.life)
             each.resume()
 

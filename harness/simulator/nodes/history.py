@@ -16,7 +16,7 @@ from harness.simulator.checker import Checker, Violation
 from harness.simulator.nodes.documents import Documents
 from harness.simulator.nodes.orders import COLLECTION, Order
 from harness.simulator.nodes.state import Rows
-from keyload.consensus import Entry, Membership, Raft
+from keyload.consensus import Entry, Membership
 from keyload.contract.documents import DocumentResult
 from keyload.contract.errors import Problem
 from keyload.contract.shared import CommitReceipt
@@ -39,29 +39,23 @@ class History(Checker):
     """The promises of consensus, and those of the store above it."""
 
     def __init__(self, agenda: Agenda, membership: Membership) -> None:
-        super().__init__()
-        self.membership = membership
-        """The last one committed."""
+        super().__init__(membership)
         self._agenda = agenda
         self.reference = Rows({}, 0)
         self.digests = [0]  # of the reference after each index
         self.documents: dict[PartitionKey, Documents] = {}
         self.orders: dict[bytes, Order] = {}
         self.outcomes: dict[bytes, Outcome] = {}
-        self.places: dict[bytes, int] = {}  # command id -> index of the entry that holds its outcome
+        self.indexes: dict[bytes, int] = {}  # command id -> index of the entry that holds its outcome
 
     # -- what is committed
 
-    def _commit(self, entry: Entry, raft: Raft) -> None:
-        known = len(self.committed)
-        super()._commit(entry, raft)
-        if len(self.committed) > known:
-            self._agenda.note(entry.index, entry.term, zlib.crc32(entry.data))
-            if entry.membership:
-                self.membership = Membership.unpacked(entry.data)
-            elif entry.data:
-                self._execute(entry)
-            self.digests.append(self.reference.digest)
+    def committed_now(self, entry: Entry) -> None:
+        """Apply the entry to the reference and execute its commands once more."""
+        self._agenda.note(entry.index, entry.term, zlib.crc32(entry.data))
+        if entry.data and not entry.membership:
+            self._execute(entry)
+        self.digests.append(self.reference.digest)
 
     def _execute(self, entry: Entry) -> None:
         before = load_meta(self.reference)
@@ -83,13 +77,13 @@ class History(Checker):
         if order is None:
             raise Violation(f"entry {index} holds a command nobody sent: {name}")
         if identity in self.outcomes:
-            raise Violation(f"{name} took effect at {self.places[identity]} and again at {index}")
+            raise Violation(f"{name} took effect at {self.indexes[identity]} and again at {index}")
         if order.refuted:
             raise Violation(f"{name} took effect at {index} after OwnershipLost to its only call")
         if index <= order.floor:
             raise Violation(f"{name} took effect at {index}, clients knew {order.floor} before they sent it")
         self.outcomes[identity] = outcome
-        self.places[identity] = index
+        self.indexes[identity] = index
         partition = order.command.partition
         assert partition is not None
         documents = self.documents.setdefault(partition, Documents())
@@ -140,7 +134,7 @@ class History(Checker):
         if not refused:
             self._receipt_is_true(order, outcome, payload)
         order.definite = True
-        self.floor = max(self.floor, self.places[order.identity])
+        self.floor = max(self.floor, self.indexes[order.identity])
         return code
 
     def _receipt_is_true(self, order: Order, outcome: Outcome, payload: bytes) -> None:

@@ -25,6 +25,8 @@ class Disk:
         self.fails_next_sync = False
         self.in_next_sync: Callable[[], None] | None = None
         """What happens in the middle of the next sync."""
+        self.in_next_install: Callable[[], None] | None = None
+        """What happens between two steps of the next installation."""
         self.outgoing: Outgoing | None = None
         self.incoming: Incoming | None = None
         self.installing: Image | None = None
@@ -62,7 +64,7 @@ class Disk:
 
     def lose_power(self, rng: Random) -> None:
         """What was not synced is gone."""
-        self.log.lose_power(rng)
+        self.log.crash(rng)
         self.state.lose_power()
         if self.incoming is not None:
             self.incoming.lose_power(rng)

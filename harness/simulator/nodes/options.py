@@ -71,6 +71,8 @@ FAULTS = (
     "blackout",
     "power_in_sync",
     "blackout_in_sync",
+    "kill_in_install",
+    "power_in_install",
     "pause",
     "split",
     "one_way",

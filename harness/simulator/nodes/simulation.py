@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from harness.simulator.checker import Violation
 from harness.simulator.nodes.clients import Calls
 from harness.simulator.nodes.faults import Faults
 from harness.simulator.nodes.node import Node
 from harness.simulator.nodes.options import Options, draw
 from harness.simulator.nodes.orders import catalog
 from harness.simulator.nodes.world import Parts, World
+from harness.simulator.recovery import RECOVERY_MS, until
 from harness.simulator.report import Report
-
-RECOVERY_MS = 20_000
-"""After the last fault everybody serves again and is level within this time (CLU-10)."""
-
-RECOVERY_EVENTS = 400_000
-"""More events than that during recovery are a storm of messages."""
 
 STEPS = 20_000
 
@@ -73,14 +67,7 @@ class Simulation:
         return self.world.counts["reads served"] >= wanted
 
     def _until(self, deadline: int, reached: Callable[[], bool], goal: str) -> None:
-        events = 0
-        while not reached():
-            events += 1
-            if events > RECOVERY_EVENTS:
-                raise Violation(f"a storm of messages, and still no {goal}")
-            if self.world.agenda.now > deadline:
-                raise Violation(f"{RECOVERY_MS} ms after the last fault still no {goal}")
-            self.world.agenda.step()
+        until(self.world.agenda, deadline, reached, goal)
 
     def _level(self) -> bool:
         committed = len(self.world.history.committed)

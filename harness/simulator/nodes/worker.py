@@ -351,8 +351,12 @@ class Worker:
     def _install(self, action: Callable[..., None], incoming: Incoming, image: Image) -> None:
         """One step of an installation, unless the worker is gone or stopped."""
         if self._node.worker is self:
+            accident = self._disk.in_next_install
             if self._node.paused:
                 self._after_a_while(action, incoming, image)
+            elif accident is not None and self._world.rng.random() < 0.5:
+                self._disk.in_next_install = None
+                accident()
             else:
                 action(incoming, image)
 

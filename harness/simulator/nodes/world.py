@@ -97,7 +97,7 @@ class World:
         """Put a frame on the network."""
         packet = Packet(sender, to, content)
         now = self.agenda.now
-        for arrival in self.network.arrivals(now, packet):
+        for arrival in self.network.arrivals(now, sender, to):
             self.agenda.plan(arrival - now, self.nodes[to].receive, packet)
 
     def tell(self, text: str) -> None:

@@ -161,10 +161,9 @@ class ForgetsASyncedTurn(Log):
 class TearsATurn(Log):
     """Keeps the entries of a torn turn, and loses the term that stood in front of them."""
 
-    def lose_power(self, rng: Random) -> None:
-        for place, turn in enumerate(self._unsynced):
-            self._unsynced[place] = turn._replace(hard_state=None)
-        super().lose_power(rng)
+    def crash(self, rng: Random) -> None:
+        self._unsynced = [record for record in self._unsynced if isinstance(record, Entry)]
+        super().crash(rng)
 
 
 class AppliesAgain(State):
