@@ -20,12 +20,9 @@ MAX_FAILURES = 100
 
 
 def search(simulate: Simulate, first: int, steps: int, seconds: float, processes: int) -> int:
-    """Run the seeds from `first` on; tell each that fails, and how it goes. Returns how many failed.
-
-    `simulate` is a function of a module, because the processes import it anew.
-    """
+    """Run the seeds from `first` on; tell each that fails, and how it goes. Returns how many failed."""
     end = time.time() + seconds
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     found: Any = context.Queue()
     workers = [
         context.Process(
@@ -48,6 +45,9 @@ def search(simulate: Simulate, first: int, steps: int, seconds: float, processes
             told = time.monotonic()
             _tell(total)
     crashed = sum(bool(worker.exitcode) for worker in workers)
+    for worker in workers:
+        worker.terminate()
+        worker.join()
     if crashed:
         print(f"FAILED {crashed} of the processes ended before their time", flush=True)
     _tell(total)
@@ -68,7 +68,7 @@ def _count(report: Report, total: Counter[str]) -> None:
     for name in ("acknowledged", "reads served"):
         total[name] += report.counts[name]
     if report.violation is not None:
-        print(f"FAILED {report.violation}\n  {report.replay}", flush=True)
+        print(f"FAILED {report.replay}: {report.violation}", flush=True)
 
 
 def _tell(total: Counter[str]) -> None:

@@ -308,7 +308,8 @@ class Worker:
         state = self._disk.state
         if not self._checkpointing and state.applied != state.durable:
             self._checkpointing = True
-            delay = self._world.rng.randint(1, options.checkpoint_takes_ms)
+            longest = options.checkpoint_takes_ms * (10 if self._disk.slow else 1)
+            delay = self._world.rng.randint(1, longest)
             self._world.agenda.plan(delay, self._checkpoint_done, state.image(), state.generation)
 
     def _checkpoint_done(self, image: Image, generation: int) -> None:

@@ -10,7 +10,6 @@ from harness.simulator.nodes.log import Log
 from harness.simulator.nodes.node import Disk
 from harness.simulator.nodes.state import Image, State
 from harness.simulator.nodes.worker import Worker
-from harness.simulator.nodes.world import Parts
 from keyload.consensus import Config, Entry, HardState, LogStorage, Membership, Raft, Ready
 from keyload.link.messages import Command, Read
 from keyload.models import tags
@@ -42,7 +41,7 @@ class ForgetsOutcomes(Executor):
         return super().execute(_WithoutOutcomes(reader), pending, catalog, now)
 
 
-class ForgetsStoredRefusals(Executor):
+class KeepsNoRefusals(Executor):
     """Keeps no outcome of a command that was refused."""
 
     def execute(self, reader: Reader, pending: Sequence[Pending], catalog: CatalogView, now: int) -> Batch:
@@ -69,7 +68,7 @@ class TakesAnyClock(Executor):
         return batch
 
 
-class LosesAnIndexEntry(Executor):
+class LosesIndexEntries(Executor):
     """A document and its index entry do not move together."""
 
     def execute(self, reader: Reader, pending: Sequence[Pending], catalog: CatalogView, now: int) -> Batch:
@@ -89,7 +88,7 @@ class AnswersAtOnce(Shard):
         return Executed(done.missing, [*done.completed, *early])
 
 
-class AnswersWhatWasDisplaced(Shard):
+class AnswersTheDisplaced(Shard):
     """Takes the entry of another leader at the same index for its own batch."""
 
     def apply(self, entries: Sequence[Entry]) -> tuple[list[Completed], list[WriteSet]]:
@@ -144,7 +143,7 @@ class SpeaksBeforeTheSync(Worker):
         super()._begin_round()
 
 
-class ForgetsASyncedTurn(Log):
+class ForgetsSyncedTurns(Log):
     """A log whose sync does not reach the platter every time."""
 
     syncs = 0
@@ -230,7 +229,7 @@ class KeepsBatchesInFlight(Shard):
         """Nothing is given back."""
 
 
-class SkipsAWrite(State):
+class LosesARow(State):
     """Loses the last row of a write set now and then."""
 
     def apply(self, index: int, term: int, write_sets: Iterable[WriteSet]) -> None:
@@ -240,27 +239,3 @@ class SkipsAWrite(State):
 def _without_some(write_sets: Iterable[WriteSet]) -> Iterator[WriteSet]:
     for writes in write_sets:
         yield writes[:-1]
-
-
-BROKEN: dict[str, tuple[Parts, str]] = {
-    "an executor that forgets outcomes": (Parts(executor=ForgetsOutcomes), "and again at"),
-    "an executor that keeps no refusals": (Parts(executor=ForgetsStoredRefusals), "not its outcome"),
-    "an executor that takes any clock": (Parts(executor=TakesAnyClock), "goes back"),
-    "an executor that loses index entries": (Parts(executor=LosesAnIndexEntry), ""),
-    "a shard that answers at once": (Parts(shard=AnswersAtOnce), ""),
-    "a shard that answers what was displaced": (Parts(shard=AnswersWhatWasDisplaced), ""),
-    "a worker that reads without a barrier": (Parts(worker=ReadsWithoutBarrier), "stale read"),
-    "a worker that reads before it has applied": (Parts(worker=ReadsBeforeApplying), "stale read"),
-    "a worker that speaks before the sync": (Parts(worker=SpeaksBeforeTheSync), ""),
-    "a log that forgets synced turns": (Parts(log=ForgetsASyncedTurn), ""),
-    "a log that tears a turn": (Parts(log=TearsATurn), ""),
-    "a state that applies again": (Parts(state=AppliesAgain), "reached another state"),
-    "a state that loses a checkpoint": (Parts(state=LosesACheckpoint), ""),
-    "a state that keeps an old checkpoint": (Parts(state=KeepsAnOldCheckpoint), ""),
-    "a snapshot without outcomes": (Parts(state=TakesHalfASnapshot), "reached another state"),
-    "a replica that counts at once": (Parts(raft=CountsAtOnce), ""),
-    "a disk that forgets an installation": (Parts(disk=ForgetsAnInstallation), ""),
-    "a shard that keeps batches in flight": (Parts(shard=KeepsBatchesInFlight), ""),
-    "a state that loses a row": (Parts(state=SkipsAWrite), "reached another state"),
-}
-"""What is broken, and what the report says of it."""
