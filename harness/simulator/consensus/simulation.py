@@ -9,7 +9,7 @@ from random import Random
 from harness.simulator.agenda import Agenda
 from harness.simulator.checker import Violation
 from harness.simulator.consensus.checker import RegisterChecker
-from harness.simulator.consensus.node import Node, Snapshot
+from harness.simulator.consensus.node import Machine, Node
 from harness.simulator.consensus.options import Options, draw
 from harness.simulator.network import Network
 from harness.simulator.recovery import RECOVERY_MS, until
@@ -92,9 +92,9 @@ class Simulation:
             if self.rng.random() < 0.3:
                 for arrival in self.network.arrivals(self.now, leader.number, peer):
                     delay = arrival - self.now + self.rng.randint(0, self.options.snapshot_ms_max)
-                    self._plan(delay, self._install, self.nodes[peer], leader.snapshot())
+                    self._plan(delay, self._install, self.nodes[peer], leader.machine.copy())
 
-    def _install(self, node: Node, snapshot: Snapshot) -> None:
+    def _install(self, node: Node, snapshot: Machine) -> None:
         self.counts["installed"] += node.install(snapshot)
         self._turn(node)
 
@@ -214,13 +214,11 @@ class Simulation:
 
         Among fewer than three voters the one that is left could not bring the other back without leading.
         """
-        memberships = [self.checker.membership, *(each.raft.membership for each in self.nodes.values())]
+        memberships = [self.checker.membership, *(each.raft.membership for each in self._members())]
         voters = {voter for membership in memberships for voter in membership.voters}
-        return (
-            node.number not in self._removed
-            and all(len(membership.voters) >= 3 for membership in memberships)
-            and all(self.nodes[voter].joined for voter in voters - self._removed)
-        )
+        enough = all(len(membership.voters) >= 3 for membership in memberships)
+        whole = all(self.nodes[voter].joined for voter in voters)
+        return enough and whole and node in self._members()
 
     def _change(self, leader: Node) -> None:
         """One step to a random other membership."""
@@ -269,6 +267,11 @@ class Simulation:
             self.checker.finish(node.number, node.machine.history)
         self._stay_calm()
 
+    def _pass(self, milliseconds: int) -> None:
+        end = self.now + milliseconds
+        while self.now < end:
+            self.agenda.step()
+
     def _members(self) -> list[Node]:
         return [self.nodes[number] for number in self.checker.membership.members]
 
@@ -280,11 +283,11 @@ class Simulation:
         )
 
     def _stay_calm(self) -> None:
-        """Nobody disturbs the leader: nodes that were removed and never heard of it, for example."""
+        """Once old messages are gone nobody disturbs the leader, nor does who never heard of his removal."""
+        timeout = self.options.election_ticks[1] * self.options.tick_ms
+        self._pass(10 * self.options.delay_ms_max + 2 * timeout)
         terms = {node.raft.term for node in self._members()}
-        end = self.now + 3 * self.options.election_ticks[1] * self.options.tick_ms
-        while self.now < end:
-            self.agenda.step()
+        self._pass(3 * timeout)
         if len(terms) > 1 or {node.raft.term for node in self._members()} != terms:
             raise Violation("a quiet cluster elects another leader")
 

@@ -339,8 +339,7 @@ class Worker:
         """From here on the snapshot will take the place of the state, whatever happens."""
         self.transfers.received = None
         raft, position = self.raft, image.applied
-        written = self._disk.log.hard_state.term >= incoming.term
-        if raft.role is Role.LEADER or position.index <= raft.applied or not written:
+        if raft.role is Role.LEADER or position.index <= raft.applied:
             return
         self._installing = True
         self._disk.installing = image
@@ -370,7 +369,7 @@ class Worker:
         index, term = image.applied.index, image.applied.term
         self._disk.log.rebase(index, term)
         membership = self._node.initial if image.membership is None else Membership.unpacked(image.membership)
-        self.raft.restore(index, term, membership, incoming.term)
+        self.raft.restore(index, term, membership)
         self.shard.replaced()
         self._disk.installing = None
         self._installing = False
