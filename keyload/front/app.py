@@ -24,7 +24,9 @@ from keyload.front.exchange import Timeouts
 from keyload.front.execution import Execution
 from keyload.front.health import Readiness
 from keyload.front.mcp import McpHost
+from keyload.front.measures import Measures
 from keyload.front.routes import Router
+from keyload.front.scrape import Scrape
 from keyload.front.server import Server, listen
 from keyload.front.workers import WorkerHub
 from keyload.link import log
@@ -34,13 +36,16 @@ __all__ = ["Front", "FrontSettings", "build", "listen", "serve"]
 
 
 class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a front needs beside its workers. `shards` is the number of data shards."""
+    """What a front needs beside its workers. `shards` is the number of data shards, `scrape_token` opens
+    `/metrics` beside an administrator's key.
+    """
 
     shards: int
     http: HttpAdmissionLimits = DEFAULT_LIMITS
     mcp: McpLimits = McpLimits()
     commands: CommandLimits = CommandLimits()
     timeouts: Timeouts = Timeouts()
+    scrape_token: str | None = None
 
 
 class Front:
@@ -54,14 +59,23 @@ class Front:
         self.hub = hub
         self.gate = HttpGate(settings.http, settings.mcp)
         self.readiness = Readiness(hub, lambda: self._warm)
-        self.execution = Execution(hub, settings.shards, self.gate, self.readiness.ready, settings.commands)
-        self._mcp = McpHost(self.execution.execute, OPERATIONS)
+        measures = Measures()
+        authenticator = Authenticator(hub, clock)
+        self.execution = Execution(
+            hub, settings.shards, self.gate, self.readiness.ready, measures, settings.commands
+        )
+        self.scrape = Scrape(
+            hub, self.gate, measures, authenticator, self.readiness.ready, settings.scrape_token
+        )
+        self._mcp = McpHost(self.execution.execute, OPERATIONS, measures)
         self.application: Asgi = Edge(
             self.gate,
-            Authenticator(hub, clock),
+            authenticator,
             Router(self.execution.execute),
             self._mcp,
+            self.scrape,
             self._quart(),
+            measures,
             settings.timeouts,
         )
 

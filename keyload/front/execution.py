@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
@@ -26,6 +27,7 @@ from keyload.contract.operations import partition_of, write_identity_of
 from keyload.front.admission import HttpGate
 from keyload.front.barrier import lost
 from keyload.front.calls import Caller, Outcome
+from keyload.front.measures import Measures
 from keyload.front.workers import Answer, WorkerHub, unknown_outcome
 from keyload.link import log
 from keyload.link.launch import CommandLimits
@@ -61,12 +63,14 @@ class Execution:
         shards: int,
         gate: HttpGate,
         ready: Callable[[], bool],
+        measures: Measures,
         limits: CommandLimits | None = None,
     ) -> None:
         self._hub = hub
         self._shards = shards
         self._gate = gate
         self._ready = ready
+        self._measures = measures
         self._limits = limits or CommandLimits()
         self._answered_here: dict[str, Callable[[Caller], Awaitable[bytes]]] = {
             ADMIN_ADMISSION.name: self._admission,
@@ -85,6 +89,20 @@ class Execution:
 
         `texts` are the canonical JSON texts that decoding met, None when nobody kept them.
         """
+        began = time.monotonic()
+        outcome = await self._outcome(caller, operation, command_id, request, texts)
+        failure = None if outcome.problem is None else ErrorCode(outcome.problem.error_code)
+        self._measures.called(operation, time.monotonic() - began, failure)
+        return outcome
+
+    async def _outcome(
+        self,
+        caller: Caller,
+        operation: Operation,
+        command_id: str | None,
+        request: Any,
+        texts: Texts | None,
+    ) -> Outcome:
         request_id = str(uuid4())
         try:
             here = self._answered_here.get(operation.name)
@@ -134,6 +152,7 @@ class Execution:
                 catalog_version=caller.catalog_version,
                 partition=partition,
                 payload=msgspec.msgpack.encode(request),
+                long=operation.runs_long,
             )
         )
         if len(payload) > MAX_REPLY_BYTES:

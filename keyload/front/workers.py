@@ -15,12 +15,14 @@ import msgspec
 import zmq
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.limits import whole
 from keyload.front.barrier import BarrierAnswer, SharedBarrier, lost
 from keyload.front.links import WorkerLink
 from keyload.link import log
 from keyload.link.catalog import Catalog
 from keyload.link.messages import (
     Barrier,
+    Cancel,
     CatalogDelta,
     Command,
     Confirmed,
@@ -37,6 +39,8 @@ from keyload.link.messages import (
 
 Answer = Reply | Refusal
 _Result = Reply | Refusal | Confirmed | KeyLoadError
+
+LONG_SECONDS = whole("read.deadlineSeconds")
 
 MAX_CALLS = 16_384
 """Calls of all kinds that may be unanswered at once."""
@@ -81,7 +85,8 @@ class WorkerHub:
         self._links: dict[int, WorkerLink] = {}
         self._complete: dict[int, bool] = {}
         self._numbers = count(1)
-        self._reads: dict[int, _Call] = {}  # both in order of their deadlines
+        self._reads: dict[int, _Call] = {}  # each in order of its deadlines
+        self._long_reads: dict[int, _Call] = {}
         self._commands: dict[int, _Call] = {}
         self._barrier = SharedBarrier(self._begin_barrier, self._call_seconds)
         self._sweeper: asyncio.TimerHandle | None = None
@@ -110,7 +115,7 @@ class WorkerHub:
             return
         link.close()
         self._complete[worker] = False
-        for calls, failure in ((self._reads, lost), (self._commands, unknown_outcome)):
+        for calls, failure in self._kinds():
             for number in [number for number, call in calls.items() if call.link is link]:
                 calls.pop(number).answer(failure())
         log.event(log.Category.WORKER_DETACHED, worker=worker)
@@ -132,7 +137,7 @@ class WorkerHub:
     @property
     def outstanding(self) -> int:
         """Unanswered calls, those whose caller has left included."""
-        return len(self._reads) + len(self._commands)
+        return len(self._reads) + len(self._long_reads) + len(self._commands)
 
     # -- calls -----------------------------------------------------------------------------------------------
 
@@ -169,18 +174,36 @@ class WorkerHub:
         catalog_version: int,
         partition: PartitionKey | None,
         payload: bytes,
+        long: bool = False,
     ) -> asyncio.Future[Answer]:
-        """Ask for a read; the future fails with OwnershipLost when no answer comes in time."""
+        """Ask for a read; the future fails with OwnershipLost when no answer comes in time.
+
+        A `long` one has the time of `read.deadlineSeconds` besides; when its future is cancelled, the worker
+        hears that it may end.
+        """
         link = self._link(shard % self.workers)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        call = self._register(self._reads, link, self._call_seconds, partial(_settle, future))
+        if long:
+            seconds = 2 * self._call_seconds + LONG_SECONDS
+            call = self._register(self._long_reads, link, seconds, partial(_settle, future))
+            future.add_done_callback(partial(self._cancelled, call))
+        else:
+            call = self._register(self._reads, link, self._call_seconds, partial(_settle, future))
         message = Read(call, shard, operation, principal, catalog_version, partition, payload)
         link.send(message, len(payload))
         return future
 
+    def _cancelled(self, number: int, future: asyncio.Future[Answer]) -> None:
+        """A long read is over; when nobody waited for its answer, its worker hears of it."""
+        call = self._long_reads.pop(number, None)
+        if call is not None and future.cancelled():
+            call.link.send(Cancel(number))
+
     def usage(self, worker: int) -> asyncio.Future[Answer]:
         """The admission counters of one worker, as `Reply` with JSON."""
-        link = self._link(worker)
+        link = self._links.get(worker)
+        if link is None:
+            raise recovering()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         link.send(Usage(self._register(self._reads, link, self._call_seconds, partial(_settle, future))))
         return future
@@ -189,10 +212,15 @@ class WorkerHub:
         """The catalog version that a system-shard barrier confirmed which began after this call (SEC-41)."""
         return self._barrier.wait()
 
+    def _kinds(self) -> tuple[tuple[dict[int, _Call], Callable[[], KeyLoadError]], ...]:
+        """The calls of each kind, with the failure of those that get no answer."""
+        return (self._reads, lost), (self._long_reads, lost), (self._commands, unknown_outcome)
+
     def _link(self, worker: int) -> WorkerLink:
+        """The way to a worker that has replayed its shards; until then RecoveryRequired (STO-6, STO-11)."""
         link = self._links.get(worker)
-        if link is None:
-            raise lost()
+        if link is None or not self._complete[worker]:
+            raise recovering()
         if link.full or self.outstanding >= self._max_calls:
             raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, "Too many calls wait for this node's workers.")
         return link
@@ -212,8 +240,8 @@ class WorkerHub:
 
     def _begin_barrier(self, answer: BarrierAnswer) -> None:
         link = self._links.get(0)
-        if link is None:
-            answer(None)
+        if link is None or not self._complete[0]:
+            answer(recovering())
             return
         number = self._register(
             self._reads, link, self._call_seconds, partial(self._confirmed, answer), barrier=True
@@ -225,13 +253,13 @@ class WorkerHub:
             self.last_confirmed = asyncio.get_running_loop().time()
             answer(result.catalog_version)
         else:
-            answer(None)
+            answer(result if isinstance(result, KeyLoadError) else lost())
 
     def _sweep(self) -> None:
         """End what is over time: one timer for all calls."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for calls, failure in ((self._reads, lost), (self._commands, unknown_outcome)):
+        for calls, failure in self._kinds():
             expired: list[int] = []
             for number, call in calls.items():
                 if call.deadline > now:
@@ -258,14 +286,14 @@ class WorkerHub:
             self._take_fault(link, message)
 
     def _answered(self, link: WorkerLink, message: Reply | Refusal | Confirmed) -> None:
-        call = self._reads.get(message.call) or self._commands.get(message.call)
+        call = next((calls[message.call] for calls, _ in self._kinds() if message.call in calls), None)
         if call is None:
             return  # its time was over
         if call.link is not link or (isinstance(message, Confirmed) and not call.barrier):
             log.event(log.Category.LINK_MESSAGE_UNEXPECTED, worker=link.worker)
             return
-        self._reads.pop(message.call, None)
-        self._commands.pop(message.call, None)
+        for calls, _ in self._kinds():
+            calls.pop(message.call, None)
         call.answer(message)
 
     def _take_catalog(self, link: WorkerLink, delta: CatalogDelta) -> None:
@@ -304,6 +332,11 @@ class WorkerHub:
         self._complete[link.worker] = False
         if self._on_fault is not None:
             self._on_fault(link.worker, category)
+
+
+def recovering() -> KeyLoadError:
+    """The failure of a call whose worker is away or has not replayed its shards yet."""
+    return KeyLoadError(ErrorCode.RECOVERY_REQUIRED, "The data is still being recovered on this node.")
 
 
 def unknown_outcome() -> KeyLoadError:
