@@ -232,14 +232,6 @@ class Shard:
         self._run_again()
         self.raft.restore(store.applied.index, store.applied.term, Membership.unpacked(store.membership))
 
-    def replaced(self) -> None:
-        """The state was replaced by a snapshot, which may hold the batches in flight or lack them: their
-        commands run again and find their outcome if they took effect.
-        """
-        displaced = [call for flight in self.in_flight for call, _ in flight.completed if not call.answered]
-        self.in_flight.clear()
-        self.queue.put_back(displaced)
-
     # -- deadlines
 
     def sweep(self, now: float) -> list[Completed]:

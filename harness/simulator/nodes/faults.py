@@ -134,7 +134,7 @@ class Faults:
     def _erase(self, node: Node) -> None:
         """A disk is lost; one at a time, and never where the others are no majority (CLU-18)."""
         known = [self._world.history.membership]
-        known += [found for each in self._nodes.values() if (found := _last_membership(each)) is not None]
+        known += [_last_membership(each) for each in self._nodes.values()]
         voters = {voter for membership in known for voter in membership.voters}
         if node.number in self._removed or any(len(membership.voters) < 3 for membership in known):
             return
@@ -217,8 +217,7 @@ def _without(numbers: tuple[int, ...], gone: int) -> tuple[int, ...]:
     return tuple(number for number in numbers if number != gone)
 
 
-def _last_membership(node: Node) -> Membership | None:
-    """The last membership in a node's log or state, None when it has none yet."""
-    entries = node.disk.log.memberships(0)
-    data = entries[-1].data if entries else node.disk.state.membership
-    return None if data is None else Membership.unpacked(data)
+def _last_membership(node: Node) -> Membership:
+    """The last membership in a node's log, or that of its state."""
+    entries = node.disk.log.memberships(node.disk.state.applied.index)
+    return Membership.unpacked(entries[-1].data if entries else node.disk.state.membership)

@@ -17,9 +17,9 @@ from keyload.link.messages import Command, Read
 class Disk:
     """Log and state of one node, with the faults of a disk."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, initial: Membership) -> None:
         self.log = world.parts.log()
-        self.state = world.parts.state()
+        self.state = world.parts.state(initial)
         self.full = False
         self.slow = False
         self.fails_next_sync = False
@@ -77,7 +77,7 @@ class Node:
     def __init__(self, number: int, world: World, calls: Calls, initial: Membership) -> None:
         self.number = number
         self.initial = initial
-        self.disk: Disk = (world.parts.disk or Disk)(world)
+        self.disk: Disk = (world.parts.disk or Disk)(world, initial)
         self.worker: Worker | None = None
         self.life = 0
         self.paused = False
@@ -134,17 +134,19 @@ class Node:
 
     def kill(self) -> None:
         """The process is gone; the page cache is not."""
+        if self.worker is not None:
+            self.worker.end()
         self.worker = None
 
     def lose_power(self) -> None:
         """The process is gone, and everything that was not synced."""
-        self.worker = None
+        self.kill()
         self.disk.lose_power(self._world.rng)
 
     def erase(self) -> None:
         """The process is gone, and so is everything on the disk."""
-        self.worker = None
-        self.disk = (self._world.parts.disk or Disk)(self._world)
+        self.kill()
+        self.disk = (self._world.parts.disk or Disk)(self._world, self.initial)
 
     def resume(self) -> None:
         """A stopped process goes on."""

@@ -22,15 +22,14 @@ class Manifest(NamedTuple):
 
     number: int
     position: Position
-    membership: bytes | None
+    membership: bytes
     digest: int
     chunks: int
 
 
 class Offer(NamedTuple):
-    """A leader of `term` has this snapshot."""
+    """A leader has this snapshot."""
 
-    term: int
     manifest: Manifest
 
 
@@ -67,11 +66,10 @@ class Outgoing:
 
 
 class Incoming:
-    """A snapshot on its way in, on the receiver's disk. `term` is that of the leader that offered it."""
+    """A snapshot on its way in, on the receiver's disk."""
 
-    def __init__(self, offer: Offer) -> None:
-        self.term = offer.term
-        self.manifest = offer.manifest
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
         self._chunks: dict[int, list[tuple[bytes, bytes]]] = {}
 
     @property

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
 
+from keyload.consensus import Membership
 from keyload.storage.keys import CHECKSUM_BYTES, SHORT_KEY_BYTES, WriteSet
 from keyload.storage.layout import Position
 
@@ -21,7 +22,7 @@ class Image(NamedTuple):
     rows: dict[bytes, bytes]
     digest: int
     applied: Position
-    membership: bytes | None
+    membership: bytes
 
 
 class Rows:
@@ -88,15 +89,13 @@ class Rows:
 class State:
     """One shard's state on one node's disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, membership: Membership) -> None:
         self.applied = Position(0, 0)
         self.durable = Position(0, 0)
         """The last checkpoint the process knows to be safe."""
         self.rows = Rows({}, 0)
-        self.membership: bytes | None = None
-        """The last membership entry applied; None before the first."""
-        self.coming: bytes | None = None
-        """The membership among the entries that are applied next."""
+        self.membership = membership.packed()
+        """The last one applied, at first that of the configuration."""
         self.generation = 0
         """How often the whole state was replaced."""
         self._saved = self.image()
@@ -105,15 +104,17 @@ class State:
         """The present cut; nothing is applied while it is read."""
         return self.rows
 
-    def apply(self, index: int, term: int, write_sets: Iterable[WriteSet]) -> None:
+    def apply(
+        self, index: int, term: int, write_sets: Iterable[WriteSet], membership: bytes | None = None
+    ) -> None:
         """Put the write sets of the entries up to (index, term), as one transaction."""
         assert index > self.applied.index
         assert term >= self.applied.term
         for writes in write_sets:
             self.rows.take(writes)
         self.applied = Position(index, term)
-        if self.coming is not None:
-            self.membership, self.coming = self.coming, None
+        if membership is not None:
+            self.membership = membership
 
     # -- checkpoints
 

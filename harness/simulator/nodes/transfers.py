@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from harness.simulator.nodes.snapshots import Chunk, Incoming, Offer, Outgoing, Want
 from harness.simulator.nodes.state import Image
 from harness.simulator.nodes.world import World
-from keyload.consensus import Role
 
 if TYPE_CHECKING:
     from harness.simulator.nodes.node import Node
@@ -28,7 +27,7 @@ class Transfers:
         self._next_offer = 0
         self._taking = False
         self._checking = False
-        self.received: tuple[Incoming, Image] | None = None
+        self.received: Image | None = None
         """A whole snapshot that waits to be installed."""
 
     # -- the leader's side
@@ -36,7 +35,7 @@ class Transfers:
     def tick(self) -> None:
         """Offer a snapshot to who needs one, and take one when there is none that helps."""
         now = self._world.agenda.now
-        lagging = self._worker.raft.lagging()
+        lagging = self._worker.raft.lagging() if self._worker.shard.leads else []
         if not lagging or now < self._next_offer:
             return
         self._next_offer = now + OFFER_MS
@@ -45,7 +44,7 @@ class Transfers:
             self._take()
             return
         for peer in lagging:
-            self._world.send(self._node.number, peer, Offer(self._worker.raft.term, outgoing.manifest))
+            self._world.send(self._node.number, peer, Offer(outgoing.manifest))
 
     def _take(self) -> None:
         if not self._taking:
@@ -71,15 +70,14 @@ class Transfers:
     # -- the receiver's side
 
     def offered(self, sender: int, offer: Offer) -> None:
-        """Take an offer of the present leader for something later than what is here."""
-        raft = self._worker.raft
-        if offer.term != raft.term or sender != raft.leader or raft.role is Role.LEADER:
+        """Take an offer of who is the leader here for something later than what is here."""
+        if sender != self._worker.raft.leader or self.received is not None or self._checking:
             return
-        if offer.manifest.position.index <= raft.applied or self.received is not None:
+        if offer.manifest.position.index <= self._disk.state.applied.index:
             return
         incoming = self._disk.incoming
         if incoming is None or incoming.manifest.number != offer.manifest.number:
-            incoming = self._disk.incoming = Incoming(offer)
+            incoming = self._disk.incoming = Incoming(offer.manifest)
         for want in incoming.wanted():
             self._world.send(self._node.number, sender, want)
         self._check(incoming)
@@ -111,5 +109,5 @@ class Transfers:
         if image is None:
             self._world.counts["snapshots torn"] += 1
         else:
-            self.received = incoming, image
+            self.received = image
             self._worker.wake_soon()

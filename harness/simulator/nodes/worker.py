@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from harness.simulator.nodes.clients import Calls
 from harness.simulator.nodes.orders import INCARNATION, SHARD
-from harness.simulator.nodes.snapshots import Chunk, Incoming, Offer, Want
+from harness.simulator.nodes.snapshots import Chunk, Offer, Want
 from harness.simulator.nodes.state import Image
 from harness.simulator.nodes.transfers import Transfers
 from harness.simulator.nodes.world import Packet, World
@@ -55,7 +55,7 @@ class Worker:
         options = world.options
         self._ticks_due = 0
         log, state = self._disk.log, self._disk.state
-        membership = node.initial if state.membership is None else Membership.unpacked(state.membership)
+        membership = Membership.unpacked(state.membership)
         self.raft = world.parts.raft(self._config(), log, log.hard_state, state.applied.index, membership)
         self.transfers = Transfers(node, self, world)
         repeat = options.heartbeat_ticks * options.tick_ms * REPEAT_HEARTBEATS / 1000
@@ -128,6 +128,10 @@ class Worker:
         if self._node.worker is self:
             self.run()
 
+    def end(self) -> None:
+        """The process is gone; the descriptors it had in this one are given back."""
+        self.reads.pool.close()
+
     def _plan_tick(self) -> None:
         options = self._world.options
         factor = 1 + self._world.rng.uniform(-1, 1) * options.tick_drift if self._world.faulty else 1
@@ -155,7 +159,7 @@ class Worker:
                 if self._rounds or not self._works:
                     continue
             self._rounds = 0
-            self.reads.serve(self._node.clock)
+            self.reads.serve(self._node.clock, self._world.now)
             if not self.shard.more and not self.raft.has_ready():
                 return
 
@@ -171,7 +175,7 @@ class Worker:
         if self._ticks_due:
             self._tick(now)
         if self.transfers.received is not None:
-            self._begin_install(*self.transfers.received)
+            self._begin_install(self.transfers.received)
             return
         shard = self.shard
         self.desk.route(shard, now)
@@ -287,9 +291,6 @@ class Worker:
         history.state(self.raft)
         if ready.committed:
             state = self._disk.state
-            for entry in ready.committed:
-                if entry.membership:
-                    state.coming = entry.data
             completed, _ = self.shard.apply(ready.committed)
             history.holds(self._node.number, state.applied.index, state.rows.digest)
             self.desk.finish_all(completed)
@@ -324,54 +325,56 @@ class Worker:
             self.wake_soon()
 
     def _trim(self) -> None:
-        """Drop the log that neither a restart nor an active follower needs."""
+        """Drop the log that neither a restart nor, within bounds, a follower needs."""
         options, log = self._world.options, self._disk.log
         needed = self._disk.state.durable.index + 1
-        for peer in self.raft.peers:
-            status = self.raft.peer_status(peer)
-            if status is not None and status.active:
-                needed = min(needed, max(status.match + 1, log.last_index - options.retained))
+        if self.shard.leads:
+            statuses = [self.raft.peer_status(peer) for peer in self.raft.peers]
+            wanted = [status.match + 1 for status in statuses if status is not None]
+            if self._disk.outgoing is not None:
+                wanted.append(self._disk.outgoing.manifest.position.index + 1)
+            first = min(wanted, default=needed)
+            if log.last_index - first < options.retained:
+                needed = min(needed, first)
         log.trim(needed, options.segment_entries)
 
     # -- snapshots
 
-    def _begin_install(self, incoming: Incoming, image: Image) -> None:
+    def _begin_install(self, image: Image) -> None:
         """From here on the snapshot will take the place of the state, whatever happens."""
         self.transfers.received = None
-        raft, position = self.raft, image.applied
-        if raft.role is Role.LEADER or position.index <= raft.applied:
+        if self.shard.leads or image.applied.index <= self._disk.state.applied.index:
             return
         self._installing = True
+        self.reads.drain(self.shard)
         self._disk.installing = image
-        self._after_a_while(self._install_state, incoming, image)
+        self._after_a_while(self._install_state, image)
 
-    def _after_a_while(self, action: Callable[..., None], incoming: Incoming, image: Image) -> None:
-        self._world.agenda.plan(self._world.rng.randint(0, 50), self._install, action, incoming, image)
+    def _after_a_while(self, action: Callable[[Image], None], image: Image) -> None:
+        self._world.agenda.plan(self._world.rng.randint(0, 50), self._install, action, image)
 
-    def _install(self, action: Callable[..., None], incoming: Incoming, image: Image) -> None:
+    def _install(self, action: Callable[[Image], None], image: Image) -> None:
         """One step of an installation, unless the worker is gone or stopped."""
         if self._node.worker is self:
             accident = self._disk.in_next_install
             if self._node.paused:
-                self._after_a_while(action, incoming, image)
+                self._after_a_while(action, image)
             elif accident is not None and self._world.rng.random() < 0.5:
                 self._disk.in_next_install = None
                 accident()
             else:
-                action(incoming, image)
+                action(image)
 
-    def _install_state(self, incoming: Incoming, image: Image) -> None:
+    def _install_state(self, image: Image) -> None:
         self._disk.state.replace(image)
         self._checkpointing = False
-        self._after_a_while(self._install_log, incoming, image)
+        self._after_a_while(self._install_log, image)
 
-    def _install_log(self, incoming: Incoming, image: Image) -> None:
-        index, term = image.applied.index, image.applied.term
-        self._disk.log.rebase(index, term)
-        membership = self._node.initial if image.membership is None else Membership.unpacked(image.membership)
-        self.raft.restore(index, term, membership)
-        self.shard.replaced()
+    def _install_log(self, image: Image) -> None:
+        index = image.applied.index
+        self._disk.log.rebase(index, image.applied.term)
         self._disk.installing = None
+        self.shard.restored(self._disk.state)  # type: ignore[arg-type]
         self._installing = False
         world = self._world
         world.counts["snapshots installed"] += 1

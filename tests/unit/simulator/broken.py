@@ -16,7 +16,7 @@ from keyload.models import tags
 from keyload.models.context import CatalogView
 from keyload.models.partitions.head import META, ShardMeta
 from keyload.models.partitions.keys import META_KEY
-from keyload.storage import Reader, WriteSet
+from keyload.storage import Reader, Store, WriteSet
 from keyload.worker.batch import Batch, Pending
 from keyload.worker.calls import ReadCall
 from keyload.worker.executor import Executor
@@ -104,11 +104,13 @@ class ReadsWithoutBarrier(Worker):
 
     def _begin_turn(self) -> None:
         super()._begin_turn()
-        self.reads.serve(self._node.clock)
+        self.reads.serve(self._node.clock, self._world.now)
 
     def ask(self, message: Command | Read) -> None:
         if isinstance(message, Read):
-            self.shard.reads._confirmed.append((0, [ReadCall(message, self._world.now + 2.0)]))
+            self.shard.reads._confirmed.append(
+                (0, [ReadCall(message, self._world.now + 2.0, self._world.now + 2.0)])
+            )
             self.wake_soon()
         else:
             super().ask(message)
@@ -225,8 +227,10 @@ class ForgetsAnInstallation(Disk):
 class KeepsBatchesInFlight(Shard):
     """Waits for batches that a snapshot has overtaken."""
 
-    def replaced(self) -> None:
-        """Nothing is given back."""
+    def restored(self, store: Store) -> None:
+        overtaken = list(self.in_flight)
+        super().restored(store)
+        self.in_flight.extend(overtaken)
 
 
 class LosesARow(State):
