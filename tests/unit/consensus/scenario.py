@@ -30,7 +30,7 @@ from random import Random
 
 import msgspec
 
-from harness.simulator.checker import Checker
+from harness.simulator.consensus.checker import RegisterChecker
 from harness.simulator.disk import Disk
 from keyload.consensus import Config, Entry, HardState, Membership, Message, MessageKind, Raft, Ready
 
@@ -57,7 +57,7 @@ class Scenario:
 
     def __init__(self, raft_class: type[Raft] = Raft) -> None:
         self.raft_class = raft_class
-        self.checker = Checker(Membership((1, 2, 3)))
+        self.checker = RegisterChecker(Membership((1, 2, 3)))
         self.nodes: dict[int, Raft] = {}
         self.disks: dict[int, Disk] = {}
         self.open: dict[int, Ready] = {}

@@ -7,9 +7,8 @@ from random import Random
 
 import pytest
 
-from harness.simulator import simulate
-from harness.simulator.main import run
-from harness.simulator.options import Options, draw
+from harness.simulator.consensus.options import Options, draw
+from harness.simulator.consensus.simulation import simulate
 from keyload.consensus import Raft
 from tests.unit.consensus import mutants, mutants_membership
 
@@ -56,14 +55,6 @@ def test_the_runs_are_not_idle() -> None:
     counts = simulate(3, STEPS).counts + simulate(4, STEPS).counts + simulate(9, STEPS).counts
     for name in ("acknowledged", "reads served", "crash", "terms"):
         assert counts[name] > 0
-
-
-def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--seed", "3", "--steps", "300"]) == 0
-    assert run(["--seconds", "0.01", "--first", "11", "--steps", "100"]) == 0
-    shown = capsys.readouterr().out
-    assert "held" in shown
-    assert "seeds from 11, 0 failed" in shown
 
 
 def _options(faults: dict[str, int], **others: object) -> Options:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
-from harness.simulator.checker import Checker
+from harness.simulator.consensus.checker import RegisterChecker
+from harness.simulator.consensus.options import Options
 from harness.simulator.disk import Disk
-from harness.simulator.options import Options
 from keyload.consensus import Config, Entry, HardState, Membership, Message, Raft, Ready, Role
 
 INBOX_MAX = 2_000
@@ -50,7 +50,7 @@ class Node:
         options: Options,
         seed: int,
         raft_class: type[Raft],
-        checker: Checker,
+        checker: RegisterChecker,
         send: Callable[[Iterable[Message]], None],
     ) -> None:
         self.number = number
