@@ -16,6 +16,7 @@ import msgspec
 from harness.acknowledged import Ledger
 from harness.load import write_until
 from harness.power.images import Disk
+from harness.power.lines import FAILURES, as_text, write_line
 from harness.power.nodes import (
     WORKER,
     PowerNode,
@@ -27,7 +28,6 @@ from harness.power.nodes import (
     way_to,
 )
 from harness.power.reopening import Digests, check_image, expected_digests
-from keyload.contract.errors import KeyLoadError
 from keyload.node.profile import create
 from keyload.node.settings import NodeSettings
 from keyload.storage import pages
@@ -41,11 +41,12 @@ MOST_SECONDS = 15.0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One directory with `LIVES` lives, each followed by so many images. `pins` and `restores` are switched
+    """One directory with several lives, each followed by so many images. `pins` and `restores` are switched
     off to see that the trial can fail."""
 
     seed: int
     images: int
+    lives: int = LIVES
     pins: bool = True
     restores: bool = True
 
@@ -77,11 +78,9 @@ class _Life:
         self._base = base
         self._side = base / f"side-{number}"
 
-    async def live(self, kill_at: int, seed: int) -> None:
+    async def live(self, kill_at: int) -> None:
         """Write until killed."""
-        async with power_node(
-            self.settings, self._side, seed=seed, kill_at=kill_at, pins=self.run.pins
-        ) as node:
+        async with power_node(self.settings, self._side, kill_at=kill_at, pins=self.run.pins) as node:
             await write_until_killed(node, self.ledger)
 
     async def check(self, chance: Random) -> Path:
@@ -115,8 +114,8 @@ class _Life:
             make_image(disk, self.directory, place, chance)
             settings = msgspec.structs.replace(self.settings, data_directory=str(place))
             image.in_doubt_present = await check_image(settings, self.ledger, expected)
-        except (AssertionError, BaseExceptionGroup, KeyError, KeyLoadError, OSError, TimeoutError) as error:
-            image.failure = f"{type(error).__name__}: {error}"[:2000]
+        except FAILURES as error:
+            image.failure = as_text(error)
         shutil.rmtree(place)
         image.seconds = round(time.monotonic() - started, 3)
 
@@ -127,9 +126,9 @@ async def make_run(run: Run, base: Path) -> None:
     ledger = Ledger(run.seed)
     profile = create([(1, 2)])
     directory = base / "life-0"
-    for number in range(LIVES):
+    for number in range(run.lives):
         life = _Life(run, number, base, settings_for(directory, profile), ledger)
-        await life.live(chance.randint(60, MOST_EVENTS), chance.getrandbits(32))
+        await life.live(chance.randint(60, MOST_EVENTS))
         directory = await life.check(chance)
 
 
@@ -158,12 +157,6 @@ async def _write(node: PowerNode, ledger: Ledger) -> None:
         for number in range(CLIENTS):
             account = ledger.account(f"{ledger.seed}-{number}")
             tasks.create_task(write_until(never, ledger, account, way_to(hubs)))
-
-
-def write_line(found: object) -> None:
-    """One line of JSON for the results."""
-    sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-    sys.stdout.flush()
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -38,7 +38,7 @@ from keyload.node.configuration import settings_of
 from keyload.node.launching import identity
 from keyload.node.local import shared_settings
 from keyload.node.profile import LocalProfile
-from keyload.node.settings import NodeSettings
+from keyload.node.settings import NodeSettings, Storage
 from keyload.node.supervisor import Supervisor
 from keyload.storage.directory import NodeDirectory
 
@@ -47,7 +47,9 @@ SHARDS = 1
 WORKER = "worker-0"
 READY_SECONDS = 30.0
 ATTEMPT_SECONDS = 5.0
-TIMINGS = {"tickMs": 20, "heartbeatMs": 40, "electionMsMin": 200, "electionMsMax": 400, "callMs": 1000}
+TIMINGS = {"tickMs": 20, "heartbeatMs": 60, "electionMsMin": 400, "electionMsMax": 800, "callMs": 1000}
+STORAGE = Storage(checkpoint_ms=40, segment_bytes=256 << 10)
+"""Shorter than settings may be, so that a second of writing has many checkpoints and segments."""
 
 
 class HubDoor:
@@ -157,7 +159,7 @@ def settings_for(directory: Path, profile: LocalProfile, node: int = 0) -> NodeS
     }
     if len(profile.nodes) > 1:
         place["peerSecretKey"] = own.secret_key
-    return settings_of(place | shared_settings(profile, 1, SHARDS))
+    return msgspec.structs.replace(settings_of(place | shared_settings(profile, 1, SHARDS)), storage=STORAGE)
 
 
 class PowerNode:
@@ -171,12 +173,13 @@ class PowerNode:
     def kill(self) -> None:
         """End the worker as a power loss does."""
         for process in self._supervisor.process_ids.values():
-            os.kill(process, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it was, and its end was not heard of yet
+                os.kill(process, signal.SIGKILL)
 
 
 @asynccontextmanager
 async def power_node(
-    settings: NodeSettings, side: Path, *, seed: int, kill_at: int | None = None, pins: bool = True
+    settings: NodeSettings, side: Path, *, kill_at: int | None = None, pins: bool = True
 ) -> AsyncIterator[PowerNode]:
     """A node whose front is here and whose worker notes what it syncs; leaving kills it."""
     ended = asyncio.Event()
@@ -186,7 +189,7 @@ async def power_node(
             ended.set()
 
     directory = Path(settings.data_directory)
-    setup = Setup(str(directory / WORKER), str(side), seed, kill_at, pins)
+    setup = Setup(str(directory / WORKER), str(side), kill_at, pins)
     environment = os.environ | {VARIABLE: msgspec.json.encode(setup).decode()}
     with NodeDirectory(directory) as data:
         data.establish(identity(settings), segment_bytes=settings.storage.segment_bytes)

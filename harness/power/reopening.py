@@ -60,8 +60,8 @@ async def reopened(settings: NodeSettings) -> AsyncIterator[Reopened]:
             )
             hub.attach(0, endpoint)
             thread = threading.Thread(target=worker.run)
-            thread.start()
             opened = Reopened(hub, worker)
+            thread.start()
             try:
                 await until_known(hub)
                 yield opened
@@ -131,8 +131,8 @@ def _digests(directory: Path, wal: Wal, shard: int) -> dict[int, str]:
     result = {store.applied.index: store.digest()}
     first = store.applied.index + 1
     for entry in log.entries(first, log.last_index + 1, ENTRY_BYTES) if first <= log.last_index else ():
-        writes = [] if not entry.data else [unpack_writes(entry.data)]
-        store.apply(entry.index, entry.term, writes)
+        writes = [] if entry.membership or not entry.data else [unpack_writes(entry.data)]
+        store.apply(entry.index, entry.term, writes, entry.data if entry.membership else None)
         result[entry.index] = store.digest()
     store.close()
     return result

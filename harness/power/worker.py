@@ -1,27 +1,22 @@
 """A worker that notes what it syncs: `python -m harness.power.worker`, started as `keyload.worker` is.
 
-`KEYLOAD_POWER` in its environment holds the `Setup` as JSON. Log segments and the times between checkpoints
-are short here, so that a run of a second has many of both.
+`KEYLOAD_POWER` in its environment holds the `Setup` as JSON.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
-from random import Random
-from threading import Thread
 from typing import Any
 
 import msgspec
 
 from harness.power.record import Recorder
-from keyload.storage import Store, Wal, checkpoint, layout
+from keyload.storage import Store, checkpoint, layout
 from keyload.worker import __main__ as worker
 
 VARIABLE = "KEYLOAD_POWER"
-SEGMENT_BYTES = 256 << 10
 STARTED = "started"
 COMMAND = (sys.executable, "-m", "harness.power.worker")
 
@@ -32,7 +27,6 @@ class Setup(msgspec.Struct, frozen=True):
 
     root: str
     side: str
-    seed: int
     kill_at: int | None = None
     pins: bool = True
 
@@ -51,8 +45,6 @@ def main() -> int:
     _record_stores(recorder)
     if not setup.pins:
         _leave_out_pins()
-    worker.Wal = partial(Wal, segment_bytes=SEGMENT_BYTES)  # pyright: ignore
-    worker.Store = partial(_EagerStore, chance=Random(setup.seed))  # pyright: ignore
     return worker.main()
 
 
@@ -88,29 +80,6 @@ def _leave_out_pins() -> None:
         return begun
 
     Store.begin_checkpoint = begin_unpinned
-
-
-class _EagerStore(Store):
-    """Makes checkpoints all the time, in a thread, beside the writes."""
-
-    def __init__(self, directory: Path, maximum_bytes: int, *, chance: Random, **options: Any) -> None:
-        self._chance = chance
-        self._begun: tuple[checkpoint.Checkpoint, Thread] | None = None
-        super().__init__(directory, maximum_bytes, **options)
-
-    def apply(self, *arguments: Any, **options: Any) -> None:
-        super().apply(*arguments, **options)
-        if self._begun is not None:
-            begun, thread = self._begun
-            if thread.is_alive():
-                return
-            self._begun = None
-            self.adopt(begun)
-        if self._chance.random() < 0.2:
-            begun = self.begin_checkpoint()
-            thread = Thread(target=begun.complete)
-            thread.start()
-            self._begun = begun, thread
 
 
 if __name__ == "__main__":

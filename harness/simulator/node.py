@@ -41,14 +41,6 @@ class Machine:
         self.digest = hash((self.digest, entry.index, entry.data and tuple(sorted(self.registers.items()))))
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What a leader sends to a follower whose entries it no longer has."""
-
-    machine: Machine
-    leader_term: int
-
-
 class Node:
     """Runs a `Raft` as the worker does: send, write, sync, send, apply, advance."""
 
@@ -164,20 +156,17 @@ class Node:
         self._checker.state(self.raft)
         return True
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(self.machine.copy(), self.raft.term)
-
-    def install(self, snapshot: Snapshot) -> bool:
+    def install(self, snapshot: Machine) -> bool:
         """Replaces state and log, if the snapshot is news."""
-        index = snapshot.machine.applied
+        index = snapshot.applied
         if not self._between_turns or self.leads or index <= self.machine.applied:
             return False
-        self.machine = snapshot.machine.copy()
+        self.machine = snapshot.copy()
         self._durable = index
         term = self.machine.history[-1].term
         self.disk.rebase(index, term)
         self._checker.restarted(self.number)
-        self.raft.restore(index, term, self.machine.membership, snapshot.leader_term)
+        self.raft.restore(index, term, self.machine.membership)
         self._checker.applied(self.number, index, self.machine.digest)
         self._checker.state(self.raft)
         self._proposals.clear()

@@ -10,7 +10,7 @@ from random import Random
 
 from harness.simulator.checker import Checker, Violation
 from harness.simulator.network import Network
-from harness.simulator.node import Node, Snapshot
+from harness.simulator.node import Machine, Node
 from harness.simulator.options import Options, draw
 from keyload.consensus import (
     ConsensusError,
@@ -118,9 +118,9 @@ class Simulation:
                 envelope = Message(MessageKind.APPEND, leader.number, peer, leader.raft.term)
                 for arrival in self.network.arrivals(self.now, envelope):
                     delay = arrival - self.now + self.rng.randint(0, self.options.snapshot_ms_max)
-                    self._plan(delay, self._install, self.nodes[peer], leader.snapshot())
+                    self._plan(delay, self._install, self.nodes[peer], leader.machine.copy())
 
-    def _install(self, node: Node, snapshot: Snapshot) -> None:
+    def _install(self, node: Node, snapshot: Machine) -> None:
         self.counts["installed"] += node.install(snapshot)
         self._turn(node)
 
@@ -294,6 +294,11 @@ class Simulation:
             self.checker.finish(node.number, node.machine.history)
         self._stay_calm()
 
+    def _pass(self, milliseconds: int) -> None:
+        end = self.now + milliseconds
+        while self.now < end:
+            self.step()
+
     def _members(self) -> list[Node]:
         return [self.nodes[number] for number in self.checker.membership.members]
 
@@ -305,11 +310,11 @@ class Simulation:
         )
 
     def _stay_calm(self) -> None:
-        """Nobody disturbs the leader: nodes that were removed and never heard of it, for example."""
+        """Once old messages are gone nobody disturbs the leader, nor does who never heard of his removal."""
+        timeout = self.options.election_ticks[1] * self.options.tick_ms
+        self._pass(10 * self.options.delay_ms_max + 2 * timeout)
         terms = {node.raft.term for node in self._members()}
-        end = self.now + 3 * self.options.election_ticks[1] * self.options.tick_ms
-        while self.now < end:
-            self.step()
+        self._pass(3 * timeout)
         if len(terms) > 1 or {node.raft.term for node in self._members()} != terms:
             raise Violation("a quiet cluster elects another leader")
 

@@ -201,7 +201,9 @@ class WorkerHub:
 
     def usage(self, worker: int) -> asyncio.Future[Answer]:
         """The admission counters of one worker, as `Reply` with JSON."""
-        link = self._link(worker)
+        link = self._links.get(worker)
+        if link is None:
+            raise recovering()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         link.send(Usage(self._register(self._reads, link, self._call_seconds, partial(_settle, future))))
         return future
@@ -215,9 +217,10 @@ class WorkerHub:
         return (self._reads, lost), (self._long_reads, lost), (self._commands, unknown_outcome)
 
     def _link(self, worker: int) -> WorkerLink:
+        """The way to a worker that has replayed its shards; until then RecoveryRequired (STO-6, STO-11)."""
         link = self._links.get(worker)
-        if link is None:
-            raise lost()
+        if link is None or not self._complete[worker]:
+            raise recovering()
         if link.full or self.outstanding >= self._max_calls:
             raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, "Too many calls wait for this node's workers.")
         return link
@@ -237,8 +240,8 @@ class WorkerHub:
 
     def _begin_barrier(self, answer: BarrierAnswer) -> None:
         link = self._links.get(0)
-        if link is None:
-            answer(None)
+        if link is None or not self._complete[0]:
+            answer(recovering())
             return
         number = self._register(
             self._reads, link, self._call_seconds, partial(self._confirmed, answer), barrier=True
@@ -250,7 +253,7 @@ class WorkerHub:
             self.last_confirmed = asyncio.get_running_loop().time()
             answer(result.catalog_version)
         else:
-            answer(None)
+            answer(result if isinstance(result, KeyLoadError) else lost())
 
     def _sweep(self) -> None:
         """End what is over time: one timer for all calls."""
@@ -329,6 +332,11 @@ class WorkerHub:
         self._complete[link.worker] = False
         if self._on_fault is not None:
             self._on_fault(link.worker, category)
+
+
+def recovering() -> KeyLoadError:
+    """The failure of a call whose worker is away or has not replayed its shards yet."""
+    return KeyLoadError(ErrorCode.RECOVERY_REQUIRED, "The data is still being recovered on this node.")
 
 
 def unknown_outcome() -> KeyLoadError:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+EXIT_DAMAGED = 5
+"""Exit status of a worker that found files damaged or of a foreign format; they are as they were (CLU-17)."""
+
 
 class PeerAddress(msgspec.Struct, frozen=True):
     """One voter: `number` is its 1-based place in the ordered list of voters, `host` and `port` its peer

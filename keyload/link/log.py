@@ -31,6 +31,7 @@ class Category(StrEnum):
     WORKER_ENDED = "worker-ended"
     WORKER_KILLED = "worker-killed"
     WORKER_NOT_STARTED = "worker-not-started"
+    WORKER_DAMAGED = "worker-damaged"
     WORKER_ATTACHED = "worker-attached"
     WORKER_DETACHED = "worker-detached"
     WORKER_READY = "worker-ready"

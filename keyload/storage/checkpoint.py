@@ -27,6 +27,7 @@ Step = Callable[[str], None]
 """Called with the name of each step that tests can stop at."""
 
 PINNED = "CheckpointPinned"
+SYNCING = "CheckpointSyncing"
 SYNCED = "CheckpointSynced"
 SAVED = "CheckpointSaved"
 
@@ -99,8 +100,9 @@ class Checkpoint:
 
     def _sync(self) -> None:
         try:
+            self._step(SYNCING)
             self._environment.sync(True)
-        except lmdb.Error as error:
+        except (lmdb.Error, OSError) as error:
             self.sync_failed = True
             raise sync_failure() from error
 

@@ -1,8 +1,9 @@
 """Entry of a worker process: `python -m keyload.worker`, started by a front with its launch message on
 standard input.
 
-The exit status is 0 after an ordered stop, 3 after damage or a failed write, 4 after a defect of the
-program, 2 for a launch message that is none.
+The exit status is 0 after an ordered stop, 3 after a failed write, 4 after a defect of the program, 2 for a
+launch message that is none, and `EXIT_DAMAGED` when files are damaged or of a foreign format: then another
+start would not help.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from keyload.codec import kernels
 from keyload.consensus import Config, Membership, Raft
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.link import log
-from keyload.link.launch import WorkerLaunch
+from keyload.link.launch import EXIT_DAMAGED, WorkerLaunch
 from keyload.link.log import Category
 from keyload.models.outbox import OutboxLimits
 from keyload.storage import (
@@ -63,6 +64,8 @@ def main() -> int:
         return _work(launch, step)
     except KeyLoadError as error:
         log.event(Category.STORE_REFUSED, code=error.code)
+        if error.code in (ErrorCode.CORRUPTION, ErrorCode.FORMAT_UNSUPPORTED):
+            return EXIT_DAMAGED
     except OSError as error:
         log.event(Category.STORE_REFUSED, errno=error.errno or 0)
     except Exception as error:

@@ -41,6 +41,9 @@ _NUMBER_BITS = 62
 answer a command of a former life, and that answer must not be taken for one of this life.
 """
 
+NO_EVIDENCE = (ErrorCode.OWNERSHIP_LOST, ErrorCode.RECOVERY_REQUIRED, ErrorCode.RESOURCE_EXHAUSTED)
+"""Refusals of a read for evidence that say nothing of the data: nobody could be asked."""
+
 SendFront = Callable[[WorkerToFront], None]
 SendPeer = Callable[[int, PeerToPeer], None]
 
@@ -206,7 +209,7 @@ class CommandDesk:
         call, needs = missing
         if call.answered:
             return
-        if answer.refused and _code(answer.payload) == ErrorCode.OWNERSHIP_LOST:
+        if answer.refused and _code(answer.payload) in NO_EVIDENCE:
             self.finish(call, unanswered(call))
             return
         found = context.Evidence(needs.read, needs.partition, needs.payload, answer.refused, answer.payload)

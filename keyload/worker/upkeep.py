@@ -89,10 +89,8 @@ class Upkeep:
         image = self._sender.retained(shard.number)
         return min(wanted if image is None else [*wanted, image], default=None)
 
-    def _install(self, shard: Shard, manifest: SnapshotManifest, term: int) -> bool:
-        """Replace a shard's state by the checked image in its directory, which the leader of `term` offered;
-        False while it is in use.
-        """
+    def _install(self, shard: Shard, manifest: SnapshotManifest) -> bool:
+        """Replace a shard's state by the checked image in its directory; False while it is in use."""
         if self._checkpoints.busy(shard):
             return False
         directory = self._directory(shard.number)
@@ -102,6 +100,6 @@ class Upkeep:
         self._wal.rebase(shard.number, manifest.index, manifest.term)
         store = Store(directory, self._launch.maximum_bytes, step=self._step)
         finish_install(directory)
-        shard.restored(store, term)
+        shard.restored(store)
         self._replaced(shard)
         return True

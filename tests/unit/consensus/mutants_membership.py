@@ -50,6 +50,17 @@ class InvitesOnAnOldRound(Raft):
         return known
 
 
+class TakesAllLivesForOne(Raft):
+    """A leader for which what one life has on disk is what another life may count for."""
+
+    def _meet(self, progress: Progress, life: int) -> bool:
+        match, voter = progress.match, progress.voter
+        known = super()._meet(progress, life)
+        progress.match, progress.voter = match, voter
+        progress.next = max(progress.next, match + 1)
+        return known
+
+
 class JoinsBeforeItsLog(Raft):
     """Votes before it has what its former lives acknowledged."""
 
@@ -88,13 +99,6 @@ class CommitsForAFormerLife(Raft):
 
     def _on_heartbeat(self, message: Message) -> None:
         super()._on_heartbeat(msgspec.structs.replace(message, life=self.life))
-
-
-class PromotesWhoHasNotJoined(Raft):
-    """A leader that makes voters of learners that cannot vote."""
-
-    def _would_work(self, membership: Membership) -> bool:
-        return True
 
 
 class ChangesWhileOneIsUnderway(Raft):
@@ -163,27 +167,20 @@ class CountsItselfWhenRemoved(Raft):
         self._is_voter = former
 
 
-class StandsWhenRemoved(Raft):
-    """A removed voter that goes straight for votes, in ever higher terms, leader or not."""
+class StandsWithoutAsking(Raft):
+    """A voter that goes straight for votes, whether others hear a leader or not."""
 
     def _leader_is_missing(self) -> None:
-        self._may_disturb = True
-        self._become_candidate(1)
-
-
-class ForgetsWhoOffered(Raft):
-    """Acknowledges a snapshot to a leader of an earlier term than the one it comes from."""
-
-    def restore(self, index: int, term: int, membership: Membership, leader_term: int) -> None:
-        super().restore(index, term, membership, min(leader_term, max(self.term, term)))
+        if self._may_stand:
+            self._become_candidate(1)
 
 
 class KeepsTheAnswersOfBefore(Raft):
     """Sends acknowledgements of entries that the snapshot took away."""
 
-    def restore(self, index: int, term: int, membership: Membership, leader_term: int) -> None:
+    def restore(self, index: int, term: int, membership: Membership) -> None:
         answers = list(self._after_sync)
-        super().restore(index, term, membership, leader_term)
+        super().restore(index, term, membership)
         self._after_sync += answers
 
 

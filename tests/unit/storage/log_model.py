@@ -26,9 +26,10 @@ def open_log(directory: Path, step: Callable[[str], None] = ignore, **options: i
 
 
 def settle(wal: Wal) -> None:
-    """Wait until the next segment is prepared, if it is being prepared."""
-    if wal._fresh._thread is not None:
-        wal._fresh._thread.join()
+    """Wait for the threads that prepare the next segment and remove dropped ones."""
+    for thread in (wal._fresh._thread, wal._files._removal):
+        if thread is not None:
+            thread.join()
 
 
 class ModelLog:

@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,17 +60,16 @@ def _trim(needed: dict[int, int]) -> Operation:
 
 
 def watch(step: Callable[[str], None]) -> None:
-    """Call `step` also before the main thread syncs, names or removes a file."""
+    """Call `step` also before a directory is synced, a segment named or one removed."""
     for owner, name in ((os, "fsync"), (Path, "rename"), (Path, "unlink")):
         setattr(owner, name, watched(getattr(owner, name), step))
 
 
 def watched(function: Callable[..., object], step: Callable[[str], None]) -> Callable[..., object]:
-    """The function, with `step` called before it in the main thread."""
+    """The function, with `step` called before it."""
 
     def call(*arguments: object, **options: object) -> object:
-        if threading.current_thread() is threading.main_thread():
-            step(function.__name__)
+        step(function.__name__)
         return function(*arguments, **options)
 
     return call

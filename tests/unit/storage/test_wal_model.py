@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from keyload.consensus.messages import Entry, HardState
 from keyload.storage import ShardWrite, Wal
-from tests.unit.storage.log_model import ModelLog, files_of, open_log
+from tests.unit.storage.log_model import ModelLog, files_of, open_log, settle
 
 SHARDS = st.integers(0, 2)
 TURNS = {
@@ -85,6 +85,7 @@ class LogMachine(RuleBasedStateMachine):
         needed = {shard: self.model.last(shard) - more for shard, more in enumerate(kept) if more is not None}
         before = files_of(self.directory)
         freed = self.wal.trim(needed)
+        settle(self.wal)
         dropped = [name for name in before if name.endswith(".log") and not (self.directory / name).exists()]
         assert freed == 4096 * len(dropped)
         self.model.trimmed(self.wal, needed)
@@ -163,6 +164,7 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def holds_the_model(self) -> None:
         self.model.compare(self.wal)
+        settle(self.wal)
         assert self.wal.bytes == sum(path.stat().st_size for path in self.directory.glob("*.log"))
 
     @invariant()

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -60,7 +61,9 @@ def test_trimming_drops_the_segments_in_which_nobody_needs_an_entry(tmp_path: Pa
     assert log.trim({1: 3}) == SEGMENT_BYTES
     assert (log.log(1).first_index, log.log(1).last_index) == (3, 8)
     assert log.trim({1: 6}) == SEGMENT_BYTES
+    settle(log)
     assert log.trim({1: 100}) == SEGMENT_BYTES
+    settle(log)
     assert names(tmp_path / "wal") == ["0004.log"]
     assert log.bytes == SEGMENT_BYTES
     shard = log.log(1)
@@ -152,10 +155,10 @@ def test_trimming_syncs_the_bases_before_anything_is_removed(
     calls: list[str] = []
 
     def watched(name: str, function: Callable[..., object]) -> Callable[..., object]:
-        def call(target: object, *rest: object) -> object:
+        def call(target: object, *rest: object, **options: object) -> object:
             path = target if isinstance(target, Path) else Path(f"/proc/self/fd/{target}").readlink()
             calls.append(f"{name} {path.name}")
-            return function(target, *rest)
+            return function(target, *rest, **options)
 
         return call
 
@@ -163,6 +166,7 @@ def test_trimming_syncs_the_bases_before_anything_is_removed(
         monkeypatch.setattr(os, name, watched(name, getattr(os, name)))
     monkeypatch.setattr(Path, "unlink", watched("unlink", Path.unlink))
     log.trim({1: 5})
+    settle(log)
     assert calls[:2] == ["pwritev 0004.log", "fdatasync 0004.log"]
     assert calls[2:] == ["unlink 0001.log", "unlink 0002.log", "fsync wal"]
     calls.clear()
@@ -194,26 +198,44 @@ def test_trimming_needs_no_room_on_a_full_disk(tmp_path: Path, monkeypatch: pyte
     assert names(tmp_path / "wal") == ["0002.log", "0003.log"]
 
 
-@pytest.mark.covers("STO-11", "STO-17")
-def test_after_a_segment_could_not_be_removed_nothing_more_is_written(
+@pytest.mark.covers("STO-17")
+def test_a_segment_that_could_not_be_removed_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = filled(tmp_path / "wal")
     settle(log)
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **_options: object) -> None:
         raise OSError(errno.EIO, "no disk")
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", fail)
-        with pytest.raises(KeyLoadError, match="RecoveryRequired"):
-            log.trim({1: 5})
-    refuses_everything(log)
+        assert log.trim({1: 5}) == 2 * SEGMENT_BYTES
+        settle(log)
+        assert names(tmp_path / "wal") == ["0001.log", "0002.log", "0003.log", "0004.log"]
+        assert log.bytes == 2 * SEGMENT_BYTES
+    assert log.trim({1: 5}) == 0
+    settle(log)
+    assert names(tmp_path / "wal") == ["0003.log", "0004.log"]
+    log.write([(1, None, [Entry(1, 9, b"next")])])
     log.close()
-    with open_log(tmp_path / "wal") as log:
-        assert log.log(1).first_index == 5
-        assert log.trim({}) == 2 * SEGMENT_BYTES
-        assert names(tmp_path / "wal") == ["0003.log", "0004.log"]
+
+
+@pytest.mark.covers("STO-17")
+def test_a_process_without_threads_left_removes_segments_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(_: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with filled(tmp_path / "wal") as log:
+        settle(log)
+        with monkeypatch.context() as patch:
+            patch.setattr(Thread, "start", none_left)
+            assert log.trim({1: 5}) == 2 * SEGMENT_BYTES
+        assert log.trim({1: 7}) == SEGMENT_BYTES
+        settle(log)
+        assert names(tmp_path / "wal") == ["0004.log"]
 
 
 @pytest.mark.covers("STO-4", "STO-17")
@@ -228,6 +250,7 @@ def test_whatever_a_stop_left_of_dropped_segments_is_no_matter(tmp_path: Path, l
     with open_log(tmp_path / "wal") as log:
         assert (log.log(1).first_index, log.log(1).last_index) == (5, 8)
         assert log.trim({}) == SEGMENT_BYTES * len([n for n in left if n == 2 or 2 in left])
+        settle(log)
         assert names(tmp_path / "wal") == ["0003.log", "0004.log"]
         assert log.bytes == 2 * SEGMENT_BYTES
 
