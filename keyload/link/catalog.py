@@ -11,26 +11,27 @@ from typing import Any
 
 import msgspec
 
+from keyload.codec.placement import Place, place_of
 from keyload.contract.catalog import ResourceDefinition
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
-from keyload.link.messages import CatalogDelta
-
-RESOURCES = "resources"
-PRINCIPALS = "principals"
-KEYS = "keys"
-SWITCHES = "switches"
-DISPATCH_PAUSED = ("dispatchPaused",)
-
-TABLES: dict[str, Any] = {
-    RESOURCES: ResourceDefinition,  # key: tenantId, databaseId, name
-    PRINCIPALS: PrincipalRecord,  # key: id
-    KEYS: ApiKeyRecord,  # key: id
-    SWITCHES: bool,  # key: name of the switch
-}
+from keyload.contract.tables import (
+    BINDINGS,
+    DISPATCH_PAUSED,
+    KEYS,
+    PLACEMENTS,
+    PRINCIPALS,
+    RESOURCES,
+    SWITCHES,
+    TABLES,
+    UNDER_WAY,
+    Binding,
+)
+from keyload.link.messages import CatalogDelta, PartitionKey
 
 
 class Catalog:
-    """Resources, principals, keys and switches as of `version`, the applied index of the system shard."""
+    """Resources, principals, keys, switches and placements as of `version`, the applied index of the system
+    shard."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -80,6 +81,16 @@ class Catalog:
     def key(self, key_id: str) -> ApiKeyRecord | None:
         """The stored key record, revoked and expired ones included."""
         return self._rows[KEYS].get((key_id,))
+
+    def place(self, partition: PartitionKey, shards: int) -> Place:
+        """Where a partition lives; `shards` is the number of data shards. Raises Corruption for a damaged
+        directory (CLU-33)."""
+        return place_of(self._rows[PLACEMENTS].get(partition), partition, shards)
+
+    @property
+    def binding(self) -> Binding | None:
+        """The assignment of a partition that has begun and is not settled, None when there is none."""
+        return self._rows[BINDINGS].get(UNDER_WAY)
 
     @property
     def admits_nobody(self) -> bool:

@@ -136,6 +136,7 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
         shard=number,
         incarnation=launch.incarnation,
         durability=launch.durability,
+        data_shards=launch.shards,
         outbox=OutboxLimits(
             launch.outbox_max_records, launch.outbox_max_bytes, launch.outbox_when_full == "dropUnpinned"
         ),

@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from keyload.link.launch import Bootstrap, WorkerLaunch
-from keyload.link.messages import Command
+from keyload.link.messages import INTERNAL, Command
 from keyload.worker.executor import BOOTSTRAP
 from keyload.worker.shard import Shard
 
@@ -105,7 +105,7 @@ def _bootstrap_command(bootstrap: Bootstrap) -> Command:
         call=0,
         shard=0,
         operation=BOOTSTRAP,
-        principal="",
+        principal=INTERNAL,
         catalog_version=0,
         command_id=bytes(16),
         fingerprint=bytes(32),

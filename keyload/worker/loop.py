@@ -43,6 +43,7 @@ from keyload.worker.commands import CommandDesk
 from keyload.worker.feed import CatalogFeed
 from keyload.worker.front import FrontQueue, front_socket
 from keyload.worker.leadership import Leadership
+from keyload.worker.placing import Placing
 from keyload.worker.readers import ReadDesk
 from keyload.worker.shard import Shard
 from keyload.worker.space import Space
@@ -107,6 +108,9 @@ class Worker:
             evidence_found=self._commands.evidence_found,
         )
         self._leadership = Leadership(launch, shards, self._commands)
+        self._placing = Placing(
+            shards, self.catalog, self._commands, self._to_front.append, launch.call_ms / 1000
+        )
         self._announced = False
         self._unfinished = True
 
@@ -215,7 +219,8 @@ class Worker:
             case Usage():
                 self._to_front.append(Reply(message.call, usage(self._launch, self.gate, self._shards)))
             case Reply() | Refusal():
-                self._commands.evidence_from_front(message)
+                if not self._placing.answered(message, now):
+                    self._commands.evidence_from_front(message)
             case _:
                 log.event(Category.LINK_MESSAGE_UNEXPECTED)
 
@@ -264,6 +269,7 @@ class Worker:
         self._reads.sweep(now)
         self._space.tick(now)
         self._leadership.tick(now)
+        self._placing.tick(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True
             self._to_front.append(self._replayed())

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from keyload.contract.errors import ErrorCode
 from keyload.link.catalog import Catalog
 from keyload.link.launch import WorkerLaunch
-from keyload.link.messages import Barrier, Confirmed, Read, Refusal, Reply, WorkerToFront
+from keyload.link.messages import Barrier, Confirmed, Read, WorkerToFront
 from keyload.models.context import NodeFacts
 from keyload.storage import Reader
+from keyload.worker import answers
 from keyload.worker.batch import Answer
 from keyload.worker.calls import Missing, ReadCall, refusal
 from keyload.worker.reads import ReadAnswerer
@@ -43,7 +44,8 @@ class ReadDesk:
         self._send_front = send_front
         self._evidence_found = evidence_found
         self._answerers = {
-            number: ReadAnswerer(shard=number, incarnation=launch.incarnation) for number in shards
+            number: ReadAnswerer(shard=number, incarnation=launch.incarnation, data_shards=launch.shards)
+            for number in shards
         }
         self._later: list[ReadCall] = []
         self._names = {peer.number: peer.node_id for peer in launch.peers} or {
@@ -98,7 +100,7 @@ class ReadDesk:
         return NodeFacts(
             node_id=self._launch.node_id,
             leader=self._names.get(shard.raft.leader or 0),
-            voters=max(1, len(self._launch.peers)),
+            voters=tuple(self._names.values()),
             durability=self._launch.durability,
             applied=shard.store.applied.index,
             read_generation=0,
@@ -108,8 +110,7 @@ class ReadDesk:
         if read.missing is not None:
             self._evidence_found(read.missing, answer)
         else:
-            kind = Refusal if answer.refused else Reply
-            self._send_front(kind(read.message.call, answer.payload))
+            self._send_front(answers.message(read.message.call, answer))
 
     def _refuse(self, read: ReadCall, code: ErrorCode) -> None:
         self._deliver(read, refusal(code))
