@@ -18,7 +18,7 @@ import msgspec
 import zmq
 
 from keyload.codec import kernels
-from keyload.consensus import Config, Raft
+from keyload.consensus import Config, Membership, Raft
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.link import log
 from keyload.link.launch import WorkerLaunch
@@ -108,6 +108,7 @@ def build(
     recover_state(directory)
     wal = Wal(directory / "wal", worker=launch.worker, incarnation=launch.incarnation, step=step)
     shards = {number: _shard(number, launch, wal, directory, step) for number in shard_numbers(launch)}
+    wal.begin()
     return Worker(launch, context=context, wal=wal, shards=shards, step=step, lifeline=lifeline)
 
 
@@ -123,13 +124,12 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
     voters = tuple(peer.number for peer in launch.peers) or (launch.node_number,)
     config = Config(
         id=launch.node_number,
-        voters=voters,
         election_ticks_min=max(1, launch.election_ms_min // launch.tick_ms),
         election_ticks_max=max(2, launch.election_ms_max // launch.tick_ms),
         heartbeat_ticks=max(1, launch.heartbeat_ms // launch.tick_ms),
-        rng=random.Random(f"{os.getpid()}/{launch.node_number}/{number}"),  # noqa: S311 - spreads elections
+        rng=random.SystemRandom(),
     )
-    raft = Raft(config, log, log.hard_state, store.applied.index)
+    raft = Raft(config, log, log.hard_state, store.applied.index, Membership(voters))
     if len(voters) == 1:
         raft.campaign()
     executor = Executor(
@@ -147,8 +147,7 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
 
 def _check_covered(store: Store, log: ShardLog) -> None:
     """Raise Corruption when the state holds an entry that the log has not: synced turns were lost (STO-4)."""
-    applied = store.applied
-    if applied.index > log.last_index or applied.term != log.term(applied.index):
+    if not log.holds(store.applied.index, store.applied.term):
         store.close()
         raise KeyLoadError(ErrorCode.CORRUPTION, "The log lacks entries that the state of a shard holds.")
 

@@ -195,7 +195,7 @@ class Shard:
             if flight is not None:
                 applied.append(flight.stored)
                 completed.extend(flight.completed)
-            elif entry.data:
+            elif entry.data and not entry.membership:
                 applied.append(unpack_writes(entry.data))
         last = entries[-1]
         self.store.apply(last.index, last.term, applied)

@@ -28,7 +28,7 @@ import msgspec
 
 from harness.simulator.checker import Checker
 from harness.simulator.disk import Disk
-from keyload.consensus import Config, Message, MessageKind, Raft, Ready
+from keyload.consensus import Config, HardState, Membership, Message, MessageKind, Raft, Ready
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 
@@ -48,33 +48,21 @@ class Chance(Random):
         return self._node * 1000 + self._life * 100
 
 
-class KeptDisk(Disk):
-    """A disk whose log may begin later than at 1."""
-
-    first = 1
-
-    @property
-    def first_index(self) -> int:
-        return self.first
-
-    def term(self, index: int) -> int:
-        assert index >= self.first - 1
-        return super().term(index)
-
-
 class Scenario:
     """A cluster under the commands of a script."""
 
     def __init__(self, raft_class: type[Raft] = Raft) -> None:
         self.raft_class = raft_class
-        self.checker = Checker()
+        self.checker = Checker(Membership((1, 2, 3)))
         self.nodes: dict[int, Raft] = {}
-        self.disks: dict[int, KeptDisk] = {}
+        self.disks: dict[int, Disk] = {}
         self.open: dict[int, Ready] = {}
         self.applied: dict[int, int] = {}
         self.way: list[Message] = []
         self.blocked: set[tuple[int, int]] = set()
         self.lives: dict[int, int] = {}
+        self.initial = Membership((1,))
+        self.memberships: dict[int, Membership] = {}
         self.options: dict[str, int] = {}
         self.output: list[str] = []
         self._shown: dict[int, str] = {}
@@ -91,20 +79,27 @@ class Scenario:
 
     def do_nodes(self, count: str, *options: str) -> None:
         self.options = {name: int(value) for name, value in (option.split("=") for option in options)}
+        fresh = self.options.pop("fresh", None)
         for node in range(1, int(count) + 1):
-            self.disks[node] = KeptDisk()
+            self.disks[node] = Disk()
             self.applied[node] = 0
             self.lives[node] = 0
+            if fresh is None:
+                self.disks[node].write(HardState(joined=True), [])
+                self.disks[node].sync()
+        self.initial = Membership(tuple(range(1, int(count) + 1)))
         for node in self.disks:
+            self.memberships[node] = self.initial
             self._start(node)
 
     def _start(self, node: int) -> None:
         self.lives[node] += 1
-        voters = tuple(self.disks)
-        config = Config(id=node, voters=voters, rng=Chance(node, self.lives[node]), **self.options)
+        config = Config(id=node, rng=Chance(node, self.lives[node]), **self.options)
         disk = self.disks[node]
         self.checker.restarted(node)
-        self.nodes[node] = self.raft_class(config, disk, disk.hard_state, self.applied[node])
+        self.nodes[node] = self.raft_class(
+            config, disk, disk.hard_state, self.applied[node], self.memberships[node]
+        )
         self._shown[node] = self._role(node)
 
     def do_crash(self, node: str, kept: str = "0") -> None:
@@ -126,11 +121,13 @@ class Scenario:
 
     def do_erase(self, node: str) -> None:
         self.do_crash(node)
-        self.disks[int(node)] = KeptDisk()
+        self.disks[int(node)] = Disk()
         self.applied[int(node)] = 0
+        self.memberships[int(node)] = self.initial
 
     def do_compact(self, node: str, index: str) -> None:
-        self.disks[int(node)].first = int(index) + 1
+        disk = self.disks[int(node)]
+        disk.rebase(int(index), disk.term(int(index)))
 
     # --- events
 
@@ -174,6 +171,8 @@ class Scenario:
         self._send(ready.messages_after_sync)
         for entry in ready.committed:
             self.applied[number] = entry.index
+            if entry.membership:
+                self.memberships[number] = Membership.unpacked(entry.data)
         if ready.committed:
             indexes = [str(entry.index) for entry in ready.committed]
             self.say(f"{node} applies {' '.join(indexes)}")
