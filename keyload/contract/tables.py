@@ -22,10 +22,14 @@ SWITCHES = "switches"
 PLACEMENTS = "placements"
 DIRECTORIES = "directories"
 BINDINGS = "bindings"
+NODES = "nodes"
+VOTERS = "voters"
+REPLACEMENTS = "replacements"
 
 DISPATCH_PAUSED = ("dispatchPaused",)
 PLACEMENT_DIRECTORY = ("placement",)
 UNDER_WAY = ("underWay",)
+ALL_SHARDS = ("allShards",)
 
 
 class Placement(msgspec.Struct, frozen=True, array_like=True):
@@ -62,6 +66,39 @@ class Binding(msgspec.Struct, frozen=True, array_like=True):
     policy_epoch: int
 
 
+class Node(msgspec.Struct, frozen=True, array_like=True):
+    """A node that belongs to the cluster: its number, never used twice, its id, public origin, peer address
+    (worker K listens on `port` + K) and CURVE key in Z85."""
+
+    number: int
+    id: str
+    origin: str
+    host: str
+    port: int
+    public_key: str
+
+
+class Voters(msgspec.Struct, frozen=True, array_like=True):
+    """The voters of all shards, in the order of the guard record (CLU-6): ids and numbers. A replacement
+    that is under way has changed nothing here yet."""
+
+    ids: tuple[str, ...]
+    numbers: tuple[int, ...]
+
+    @property
+    def greatest(self) -> int:
+        """The greatest number that was ever used: a new voter gets one more."""
+        return max(self.numbers)
+
+
+class Replacement(msgspec.Struct, frozen=True, array_like=True):
+    """The exchange of voter `old` for node `new`, by number, and the data shards that have done it."""
+
+    old: int
+    new: int
+    done: tuple[int, ...] = ()
+
+
 TABLES: Mapping[str, Any] = MappingProxyType(
     {
         RESOURCES: ResourceDefinition,  # key: tenantId, databaseId, name
@@ -71,6 +108,9 @@ TABLES: Mapping[str, Any] = MappingProxyType(
         PLACEMENTS: Placement,  # key: the four texts of the partition
         DIRECTORIES: Directory,  # key: PLACEMENT_DIRECTORY
         BINDINGS: Binding,  # key: UNDER_WAY
+        NODES: Node,  # key: number in decimal
+        VOTERS: Voters,  # key: ALL_SHARDS
+        REPLACEMENTS: Replacement,  # key: UNDER_WAY
     }
 )
 """Row type by table."""

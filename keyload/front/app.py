@@ -24,6 +24,7 @@ from keyload.front.exchange import Timeouts
 from keyload.front.execution import Execution
 from keyload.front.health import Readiness
 from keyload.front.mcp import McpHost
+from keyload.front.replacement import ReplacementDoor
 from keyload.front.routes import Router
 from keyload.front.server import Server, listen
 from keyload.front.workers import WorkerHub
@@ -61,6 +62,7 @@ class Front:
             Authenticator(hub, clock),
             Router(self.execution.execute),
             self._mcp,
+            ReplacementDoor(hub, settings.shards),
             self._quart(),
             settings.timeouts,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import uuid4
 
 from keyload.contract.errors import KeyLoadError
 from keyload.contract.operation import Operation
@@ -19,6 +20,8 @@ from keyload.front.barrier import lost
 from keyload.front.calls import Caller, RequestContext
 from keyload.front.exchange import Disconnected, Exchange, Receive, Scope, Send, Timeouts
 from keyload.front.mcp import early_error, inspect
+from keyload.front.replacement import PATH as REPLACEMENT_PATH
+from keyload.front.replacement import ReplacementDoor
 from keyload.front.responses import Response
 from keyload.link import log
 
@@ -42,6 +45,7 @@ class Edge:
         authenticator: Authenticator,
         router: routes.Router,
         mcp: Asgi,
+        replacement: ReplacementDoor,
         other: Asgi,
         timeouts: Timeouts | None = None,
     ) -> None:
@@ -49,6 +53,7 @@ class Edge:
         self._authenticator = authenticator
         self._router = router
         self._mcp = mcp
+        self._replacement = replacement
         self._other = other
         self._timeouts = timeouts or Timeouts()
 
@@ -63,6 +68,8 @@ class Edge:
             await self._serve_operation(path, Exchange(scope, receive, send, self._timeouts))
         elif path == MCP_PATH:
             await self._serve_mcp(Exchange(scope, receive, send, self._timeouts))
+        elif path == REPLACEMENT_PATH:
+            await self._serve_replacement(Exchange(scope, receive, send, self._timeouts))
         else:
             await self._other(scope, receive, send)
 
@@ -124,6 +131,26 @@ class Edge:
         return await self._router.serve(
             operation, scope["method"], scope["query_string"], scope["headers"], caller, body
         )
+
+    async def _serve_replacement(self, exchange: Exchange) -> None:
+        lease: Lease | None = None
+        try:
+            try:
+                lease = self._gate.reserve("control", exchange.declared_length())
+                caller = await self._authenticator.verify(exchange.scope["headers"])
+                self._gate.verify(lease, caller.principal)
+                body = await exchange.read(self._gate.body_cap("control"))
+                payload = await self._replacement.answer(exchange.scope["method"], caller, body)
+                response = responses.success(payload, str(uuid4()))
+            except KeyLoadError as error:
+                response = responses.failure(error)
+            except Disconnected:
+                return
+            await exchange.write(response)
+        finally:
+            if lease is not None:
+                self._gate.release(lease)
+        await exchange.finish()
 
     async def _serve_mcp(self, exchange: Exchange) -> None:
         hold = _McpHold(self._gate)

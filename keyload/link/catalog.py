@@ -15,16 +15,23 @@ from keyload.codec.placement import Place, place_of
 from keyload.contract.catalog import ResourceDefinition
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
 from keyload.contract.tables import (
+    ALL_SHARDS,
     BINDINGS,
     DISPATCH_PAUSED,
     KEYS,
+    NODES,
     PLACEMENTS,
     PRINCIPALS,
+    REPLACEMENTS,
     RESOURCES,
     SWITCHES,
     TABLES,
     UNDER_WAY,
+    VOTERS,
     Binding,
+    Node,
+    Replacement,
+    Voters,
 )
 from keyload.link.messages import CatalogDelta, PartitionKey
 
@@ -91,6 +98,21 @@ class Catalog:
     def binding(self) -> Binding | None:
         """The assignment of a partition that has begun and is not settled, None when there is none."""
         return self._rows[BINDINGS].get(UNDER_WAY)
+
+    @property
+    def nodes(self) -> dict[int, Node]:
+        """The registered nodes by number; none in a store of one node, and before the first leader."""
+        return {row.number: row for row in self._rows[NODES].values()}
+
+    @property
+    def voters(self) -> Voters | None:
+        """The voters of all shards as they were registered or exchanged last."""
+        return self._rows[VOTERS].get(ALL_SHARDS)
+
+    @property
+    def replacement(self) -> Replacement | None:
+        """The exchange of a voter that is under way, None when there is none."""
+        return self._rows[REPLACEMENTS].get(UNDER_WAY)
 
     @property
     def admits_nobody(self) -> bool:

@@ -121,7 +121,6 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
     log = wal.log(number)
     store = Store(directory / f"shard-{number}", launch.maximum_bytes)
     _check_covered(store, log)
-    voters = tuple(peer.number for peer in launch.peers) or (launch.node_number,)
     config = Config(
         id=launch.node_number,
         election_ticks_min=max(1, launch.election_ms_min // launch.tick_ms),
@@ -129,8 +128,9 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
         heartbeat_ticks=max(1, launch.heartbeat_ms // launch.tick_ms),
         rng=random.SystemRandom(),
     )
-    raft = Raft(config, log, log.hard_state, store.applied.index, Membership(voters))
-    if len(voters) == 1:
+    membership = _membership(log, store.applied.index, Membership(launch.first_voters))
+    raft = Raft(config, log, log.hard_state, store.applied.index, membership)
+    if membership.voters == (launch.node_number,):
         raft.campaign()
     executor = Executor(
         shard=number,
@@ -143,6 +143,12 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
         outcomes_retention_days=launch.outcomes_retention_days,
     )
     return Shard(number, raft, store, executor, step, launch.heartbeat_ms * REPEAT_HEARTBEATS / 1000)
+
+
+def _membership(log: ShardLog, applied: int, first: Membership) -> Membership:
+    """The replicas as of the applied index; `first` are those a shard begins with."""
+    entries = [entry for entry in log.memberships(0) if entry.index <= applied]
+    return Membership.unpacked(entries[-1].data) if entries else first
 
 
 def _check_covered(store: Store, log: ShardLog) -> None:

@@ -21,7 +21,6 @@ from keyload.contract.mutations import MUTATIONS as MUTATION_RULES
 from keyload.contract.operations import OPERATIONS
 from keyload.contract.shared import DurabilityProfile
 from keyload.link import log
-from keyload.link.launch import Bootstrap
 from keyload.link.log import Category
 from keyload.link.messages import INTERNAL, Command
 from keyload.models import COMMANDS, MUTATIONS
@@ -48,11 +47,11 @@ from keyload.models.partitions.head import (
 )
 from keyload.models.partitions.keys import META_KEY, directory_key, head_key
 from keyload.models.receipts import guid_bytes
-from keyload.models.security.bootstrap import bootstrap
 from keyload.models.security.rights import Rights, rights_of
 from keyload.storage.txn import Reader, Txn
 from keyload.worker import answers, outcomes
 from keyload.worker.batch import Answer, Batch, Pending
+from keyload.worker.internal import CLOSE, SETTLE, SYSTEM_COMMANDS, SystemFacts
 from keyload.worker.outcomes import OUTCOME, Outcome, Refused
 
 MAX_COMMANDS = 256
@@ -65,10 +64,6 @@ log and a frame between nodes; an entry that fits neither would stop its shard f
 TICKS_PER_DAY = 864_000_000_000
 CLOCK_TOLERANCE = 2_500_000
 """How far, in ticks, the clock may lie behind the last logged instant: 250 ms (SCH-2)."""
-
-BOOTSTRAP = "internal.bootstrap"
-CLOSE = "internal.placement.close"
-SETTLE = "internal.placement.settle"
 
 _UNAUTHENTICATED = answers.refused(ErrorCode.UNAUTHENTICATED, "There is no valid current identity.")
 _UNKNOWN = answers.refused(
@@ -124,6 +119,8 @@ class Executor:
         self.incarnation_bytes = guid_bytes(incarnation)
         self.durability = DurabilityProfile(durability)
         self.data_shards = data_shards
+        self.heard: frozenset[int] = frozenset()
+        """Nodes that answer this leader, itself included, as the worker saw them last (CLU-19)."""
         self.outbox = OutboxLimits() if outbox is None else outbox
         self.commands = commands
         self.mutations: Mapping[type, MutationHandler] = {
@@ -420,12 +417,12 @@ class _Run:
         if operation == SETTLE and self.executor.shard == 0:
             settling = msgspec.msgpack.decode(command.payload, type=placement.SettleRequest)
             return answers.success(self._settle(settling))
-        if operation == BOOTSTRAP and self.executor.shard == 0:
-            request = msgspec.msgpack.decode(command.payload, type=Bootstrap)
-            written = bootstrap(self.txn, request.key_id, request.verifier)
-            self.position += written
-            return answers.success(written)
-        return answers.refused(ErrorCode.NOT_FOUND, "There is no such command.")
+        handler = SYSTEM_COMMANDS.get(operation) if self.executor.shard == 0 else None
+        if handler is None:
+            return answers.refused(ErrorCode.NOT_FOUND, "There is no such command.")
+        facts = SystemFacts(self.instant, self.executor.data_shards, self.executor.heard)
+        self.position += 1
+        return answers.success(handler(self.txn, command.payload, facts))
 
     def _close(self, partition: PartitionKey, epoch: int) -> bool:
         """Close an empty partition up to a placement epoch; False when it holds anything (CLU-32).

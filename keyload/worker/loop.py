@@ -43,8 +43,10 @@ from keyload.worker.commands import CommandDesk
 from keyload.worker.feed import CatalogFeed
 from keyload.worker.front import FrontQueue, front_socket
 from keyload.worker.leadership import Leadership
+from keyload.worker.nodes import Nodes
 from keyload.worker.placing import Placing
 from keyload.worker.readers import ReadDesk
+from keyload.worker.replacing import Replacing
 from keyload.worker.shard import Shard
 from keyload.worker.space import Space
 from keyload.worker.steps import Step
@@ -80,11 +82,13 @@ class Worker:
         self._front = front_socket(context, launch.endpoint)
         self._to_front = FrontQueue(self._front, self._state_for_front)
         self._links = _peer_links(context, launch)
+        self._linked = launch.peers
         self._inputs: dict[zmq.Socket[bytes], Callable[[float], None]] = {self._front: self._receive_front}
         if self._links is not None:
             self._inputs[self._links.gate] = self._answer_handshakes
             self._inputs[self._links.inbox] = self._receive_peers
         self.catalog = Catalog()
+        self._nodes = Nodes(launch, self.catalog)
         self.gate = CommandGate(launch.commands)
         self._space = Space(Path(launch.directory), launch.minimum_free_bytes, shards)
         self._feed = CatalogFeed(self.catalog, self._to_front.append) if 0 in shards else None
@@ -104,12 +108,16 @@ class Worker:
             launch,
             shards=shards,
             catalog=self.catalog,
+            nodes=self._nodes,
             send_front=self._to_front.append,
             evidence_found=self._commands.evidence_found,
         )
-        self._leadership = Leadership(launch, shards, self._commands)
+        self._leadership = Leadership(launch, shards, self.catalog, self._commands)
         self._placing = Placing(
             shards, self.catalog, self._commands, self._to_front.append, launch.call_ms / 1000
+        )
+        self._replacing = Replacing(
+            launch.node_number, launch.shards, shards, self.catalog, self._commands, self._to_front.append
         )
         self._announced = False
         self._unfinished = True
@@ -270,6 +278,12 @@ class Worker:
         self._space.tick(now)
         self._leadership.tick(now)
         self._placing.tick(now)
+        self._replacing.tick(now)
+        if self._links is not None:
+            self._links.tick(now)
+            if self._linked != self._nodes.peers():
+                self._linked = self._nodes.peers()
+                self._links.update(self._linked)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True
             self._to_front.append(self._replayed())

@@ -16,7 +16,7 @@ from keyload.link.catalog import Catalog
 from keyload.link.messages import INTERNAL, Command, Errand, Refusal, Reply, WorkerToFront
 from keyload.models.cluster.placement import SettleRequest
 from keyload.worker.commands import CommandDesk
-from keyload.worker.executor import CLOSE, SETTLE
+from keyload.worker.internal import CLOSE, SETTLE
 from keyload.worker.shard import Shard
 
 _YES = b"true"

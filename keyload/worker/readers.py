@@ -17,6 +17,7 @@ from keyload.storage import Reader
 from keyload.worker import answers
 from keyload.worker.batch import Answer
 from keyload.worker.calls import Missing, ReadCall, refusal
+from keyload.worker.nodes import Nodes
 from keyload.worker.reads import ReadAnswerer
 from keyload.worker.shard import Shard
 
@@ -35,12 +36,14 @@ class ReadDesk:
         *,
         shards: Mapping[int, Shard],
         catalog: Catalog,
+        nodes: Nodes,
         send_front: Callable[[WorkerToFront], None],
         evidence_found: EvidenceFound,
     ) -> None:
         self._launch = launch
         self._shards = shards
         self._catalog = catalog
+        self._nodes = nodes
         self._send_front = send_front
         self._evidence_found = evidence_found
         self._answerers = {
@@ -48,9 +51,6 @@ class ReadDesk:
             for number in shards
         }
         self._later: list[ReadCall] = []
-        self._names = {peer.number: peer.node_id for peer in launch.peers} or {
-            launch.node_number: launch.node_id
-        }
 
     def arrive(self, message: Read | Barrier, now: float) -> None:
         """A read or a catalog confirmation from the front."""
@@ -99,8 +99,8 @@ class ReadDesk:
     def _facts(self, shard: Shard) -> NodeFacts:
         return NodeFacts(
             node_id=self._launch.node_id,
-            leader=self._names.get(shard.raft.leader or 0),
-            voters=tuple(self._names.values()),
+            leader=self._nodes.name(shard.raft.leader or 0),
+            voters=self._nodes.names(shard.raft.voters),
             durability=self._launch.durability,
             applied=shard.store.applied.index,
             read_generation=0,

@@ -13,19 +13,26 @@ from keyload.codec.tuples import pack, unpack
 from keyload.contract.catalog import ResourceDefinition
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
 from keyload.contract.tables import (
+    ALL_SHARDS,
     BINDINGS,
     DIRECTORIES,
     DISPATCH_PAUSED,
     KEYS,
+    NODES,
     PLACEMENT_DIRECTORY,
     PLACEMENTS,
     PRINCIPALS,
+    REPLACEMENTS,
     RESOURCES,
     SWITCHES,
     UNDER_WAY,
+    VOTERS,
     Binding,
     Directory,
+    Node,
     Placement,
+    Replacement,
+    Voters,
 )
 from keyload.models import tags
 from keyload.models.partitions.keys import SHARD_SPACE
@@ -43,6 +50,9 @@ _SWITCH = Stored(bool, "switch")
 _PLACEMENT = Stored(Placement, "placement")
 _DIRECTORY = Stored(Directory, "placement directory")
 _BINDING = Stored(Binding, "binding")
+_NODE = Stored(Node, "node")
+_VOTERS = Stored(Voters, "list of voters")
+_REPLACEMENT = Stored(Replacement, "replacement")
 
 
 def row_key(table: str, parts: tuple[str, ...]) -> bytes:
@@ -118,6 +128,22 @@ class FreshCatalog:
         """The assignment that has begun and is not settled, None when there is none."""
         data = self._reader.get(row_key(BINDINGS, UNDER_WAY))
         return None if data is None else _BINDING.decode(data)
+
+    def nodes(self) -> list[Node]:
+        """The registered nodes."""
+        return [_NODE.decode(data) for _, data in self._reader.scan(*table_range(NODES))]
+
+    @property
+    def voters(self) -> Voters | None:
+        """The voters of all shards; None before they were registered."""
+        data = self._reader.get(row_key(VOTERS, ALL_SHARDS))
+        return None if data is None else _VOTERS.decode(data)
+
+    @property
+    def replacement(self) -> Replacement | None:
+        """The exchange of a voter that is under way, None when there is none."""
+        data = self._reader.get(row_key(REPLACEMENTS, UNDER_WAY))
+        return None if data is None else _REPLACEMENT.decode(data)
 
     def holds_principals(self) -> bool:
         """Whether the store has any principal, that is: is no empty store (SEC-6)."""
