@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import psutil
+import zmq
 
-from harness.proxy import HOST, PeerProxy, Route
+from harness.proxy import PeerProxy, Route
 from keyload.client import Client, KeyLoadError
 from keyload.contract.errors import ErrorCode
 from keyload.node.local import LocalCluster, LocalNode
-from keyload.node.ports import free_ports
-from keyload.node.profile import create
+from keyload.node.ports import HOST, free_ports
+from keyload.node.profile import NodeProfile, create
 
 READY_SECONDS = 45.0
 POLL_SECONDS = 0.02
@@ -192,6 +193,48 @@ class Cluster:
         """Remove the data of a node that does not run."""
         assert self.node(number).process_id is None
         shutil.rmtree(self.directory / self.node(number).profile.id)
+
+    # -- exchange of voters
+
+    def newcomer(self, leaving: int) -> LocalNode:
+        """A new node, not started, whose settings have it in the place of a voter (CLU-19)."""
+        number = len(self.nodes) + 1
+        [(http_port, peer_port)] = free_ports(1, self.workers)
+        public, secret = zmq.curve_keypair()
+        profile = NodeProfile(f"node{number}", public.decode(), secret.decode(), http_port, peer_port)
+        settings = self.settings(1)
+        entry = {
+            "id": profile.id,
+            "publicEndpoint": profile.url,
+            "peerAddress": f"{HOST}:{peer_port}",
+            "publicKey": profile.public_key,
+            "number": number,
+        }
+        name = self.node(leaving).profile.id
+        settings["peers"] = [entry if peer["id"] == name else peer for peer in settings["peers"]]
+        for place, peer in enumerate(settings["peers"], 1):
+            peer.setdefault("number", place)
+        settings |= {
+            "nodeId": profile.id,
+            "publicEndpoint": profile.url,
+            "dataDirectory": str(self.directory / profile.id),
+            "peerSecretKey": profile.secret_key,
+        }
+        path = self.directory / f"{profile.id}.settings.json"
+        node = LocalNode(number, profile, path, self.logs / f"{profile.id}.log", dict(os.environ))
+        self.nodes.append(node)
+        self.write_settings(number, settings)
+        return node
+
+    def settings(self, number: int) -> dict[str, Any]:
+        """The settings file of a node."""
+        return json.loads(self.node(number).settings.read_bytes())
+
+    def write_settings(self, number: int, settings: Mapping[str, Any]) -> None:
+        """Write the settings file of a node, for its next start."""
+        path = self.node(number).settings
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(settings), encoding="utf-8")
 
     # -- processes
 

@@ -81,6 +81,15 @@ COMMANDS = (
         operands=(1, 1),
         options=("--url", "--profile"),
     ),
+    Command(
+        words=("cluster", "replace"),
+        usage="cluster replace <node> --with <file> [--url <url>] [--profile <file>]",
+        summary="exchange a voter for a new node, and tell how far it is until it is done",
+        runs="keyload.cli.cluster:replace",
+        operands=(1, 1),
+        options=("--with", "--url", "--profile"),
+        required=("--with",),
+    ),
 )
 
 _NOTES = """\

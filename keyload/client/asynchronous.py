@@ -29,7 +29,7 @@ from keyload.client.core import (
 )
 from keyload.contract.admin import NodeAdmissionStatus
 from keyload.contract.catalog import AdminResourcesPage, ResourceDefinition
-from keyload.contract.cluster import NodeStatus
+from keyload.contract.cluster import AtomicPartitionPlacementResolution, NodeStatus
 from keyload.contract.documents import DocumentResult
 from keyload.contract.mutations import Mutation
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
@@ -155,6 +155,29 @@ class AsyncClient:
     ) -> NodeAdmissionStatus:
         """Admission limits of the node and how much of them is used."""
         return await self._run(calls.admin_admission(), timeout, retries)
+
+    async def admin_partition_placement_read(
+        self, partition: PartitionRef, *, timeout: float | None = None, retries: int | None = None
+    ) -> AtomicPartitionPlacementResolution:
+        """Where a partition lives."""
+        return await self._run(calls.admin_partition_placement_read(partition), timeout, retries)
+
+    async def admin_partition_placement_bind(
+        self,
+        expected_revision: int,
+        partition: PartitionRef,
+        physical_shard_id: str,
+        *,
+        command_id: str | None = None,
+        timeout: float | None = None,
+        retries: int | None = None,
+    ) -> bool:
+        """Assign a partition without data to a shard; `expected_revision` is that of the directory."""
+        return await self._run(
+            calls.admin_partition_placement_bind(expected_revision, partition, physical_shard_id, command_id),
+            timeout,
+            retries,
+        )
 
     async def admin_resources_list(
         self,

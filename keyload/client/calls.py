@@ -16,7 +16,15 @@ from keyload.contract.catalog import (
     ConfigureResourceRequest,
     ResourceDefinition,
 )
-from keyload.contract.cluster import ADMIN_STATUS, NodeStatus
+from keyload.contract.cluster import (
+    ADMIN_PARTITION_PLACEMENT_BIND,
+    ADMIN_PARTITION_PLACEMENT_READ,
+    ADMIN_STATUS,
+    AtomicPartitionPlacementReadRequest,
+    AtomicPartitionPlacementResolution,
+    BindAtomicPartitionPlacementRequest,
+    NodeStatus,
+)
 from keyload.contract.commands import DOCUMENTS_COMMIT, CommandRequest
 from keyload.contract.documents import DOCUMENTS_GET, DocumentResult, GetDocumentRequest
 from keyload.contract.mutations import Mutation
@@ -103,3 +111,22 @@ def admin_resources_list(
         tenant_id=tenant_id, database_id=database_id, after_name=after_name, limit=limit
     )
     return read(ADMIN_RESOURCES_LIST, request, AdminResourcesPage)
+
+
+def admin_partition_placement_read(partition: PartitionRef) -> Call[AtomicPartitionPlacementResolution]:
+    """Read where a partition lives."""
+    request = AtomicPartitionPlacementReadRequest(version=1, partition=partition)
+    return read(ADMIN_PARTITION_PLACEMENT_READ, request, AtomicPartitionPlacementResolution)
+
+
+def admin_partition_placement_bind(
+    expected_revision: int, partition: PartitionRef, physical_shard_id: str, command_id: str | None
+) -> Call[bool]:
+    """Assign a partition to a shard."""
+    request = BindAtomicPartitionPlacementRequest(
+        version=1,
+        expected_revision=expected_revision,
+        partition=partition,
+        physical_shard_id=physical_shard_id,
+    )
+    return write(ADMIN_PARTITION_PLACEMENT_BIND, request, identity(command_id), bool)

@@ -25,6 +25,7 @@ from keyload.front.execution import Execution
 from keyload.front.health import Readiness
 from keyload.front.mcp import McpHost
 from keyload.front.measures import Measures
+from keyload.front.replacement import ReplacementDoor
 from keyload.front.routes import Router
 from keyload.front.scrape import Scrape
 from keyload.front.server import Server, listen
@@ -74,6 +75,7 @@ class Front:
             Router(self.execution.execute),
             self._mcp,
             self.scrape,
+            ReplacementDoor(hub, settings.shards),
             self._quart(),
             measures,
             settings.timeouts,

@@ -14,6 +14,7 @@ from itertools import count
 import msgspec
 import zmq
 
+from keyload.codec.placement import FIRST_EPOCH
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.limits import whole
 from keyload.front.barrier import BarrierAnswer, SharedBarrier, lost
@@ -26,6 +27,7 @@ from keyload.link.messages import (
     CatalogDelta,
     Command,
     Confirmed,
+    Errand,
     Evidence,
     Fault,
     PartitionKey,
@@ -78,7 +80,7 @@ class WorkerHub:
         self.workers = workers
         self.catalog = Catalog()
         self.last_confirmed: float | None = None
-        self._call_seconds = call_ms / 1000
+        self.call_seconds = call_ms / 1000
         self._max_calls = max_calls
         self._on_fault = on_fault
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -88,7 +90,7 @@ class WorkerHub:
         self._reads: dict[int, _Call] = {}  # each in order of its deadlines
         self._long_reads: dict[int, _Call] = {}
         self._commands: dict[int, _Call] = {}
-        self._barrier = SharedBarrier(self._begin_barrier, self._call_seconds)
+        self._barrier = SharedBarrier(self._begin_barrier, self.call_seconds)
         self._sweeper: asyncio.TimerHandle | None = None
 
     # -- lifecycle -------------------------------------------------------------------------------------------
@@ -153,14 +155,15 @@ class WorkerHub:
         partition: PartitionKey | None,
         payload: bytes,
         control: bool,
+        epoch: int = FIRST_EPOCH,
     ) -> asyncio.Future[Answer]:
         """Submit a write. Raises ResourceExhausted or OwnershipLost when it could not be submitted."""
         link = self._link(shard % self.workers)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        call = self._register(self._commands, link, 2 * self._call_seconds, partial(_settle, future))
+        call = self._register(self._commands, link, 2 * self.call_seconds, partial(_settle, future))
         message = Command(
             call, shard, operation, principal, catalog_version, command_id, fingerprint, partition, payload,
-            control,
+            control, epoch,
         )  # fmt: skip
         link.send(message, len(payload))
         return future
@@ -174,6 +177,7 @@ class WorkerHub:
         catalog_version: int,
         partition: PartitionKey | None,
         payload: bytes,
+        epoch: int = FIRST_EPOCH,
         long: bool = False,
     ) -> asyncio.Future[Answer]:
         """Ask for a read; the future fails with OwnershipLost when no answer comes in time.
@@ -184,12 +188,12 @@ class WorkerHub:
         link = self._link(shard % self.workers)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if long:
-            seconds = 2 * self._call_seconds + LONG_SECONDS
+            seconds = 2 * self.call_seconds + LONG_SECONDS
             call = self._register(self._long_reads, link, seconds, partial(_settle, future))
             future.add_done_callback(partial(self._cancelled, call))
         else:
-            call = self._register(self._reads, link, self._call_seconds, partial(_settle, future))
-        message = Read(call, shard, operation, principal, catalog_version, partition, payload)
+            call = self._register(self._reads, link, self.call_seconds, partial(_settle, future))
+        message = Read(call, shard, operation, principal, catalog_version, partition, payload, epoch)
         link.send(message, len(payload))
         return future
 
@@ -205,7 +209,7 @@ class WorkerHub:
         if link is None:
             raise recovering()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        link.send(Usage(self._register(self._reads, link, self._call_seconds, partial(_settle, future))))
+        link.send(Usage(self._register(self._reads, link, self.call_seconds, partial(_settle, future))))
         return future
 
     def confirm(self) -> asyncio.Future[int]:
@@ -244,7 +248,7 @@ class WorkerHub:
             answer(recovering())
             return
         number = self._register(
-            self._reads, link, self._call_seconds, partial(self._confirmed, answer), barrier=True
+            self._reads, link, self.call_seconds, partial(self._confirmed, answer), barrier=True
         )
         link.send(Barrier(number))
 
@@ -268,7 +272,7 @@ class WorkerHub:
             for number in expired:
                 calls.pop(number).answer(failure())
         self._barrier.expire(now)
-        self._sweeper = loop.call_later(self._call_seconds / 20, self._sweep)
+        self._sweeper = loop.call_later(self.call_seconds / 20, self._sweep)
 
     # -- what workers say ------------------------------------------------------------------------------------
 
@@ -278,7 +282,9 @@ class WorkerHub:
         elif isinstance(message, CatalogDelta):
             self._take_catalog(link, message)
         elif isinstance(message, Evidence):
-            self._relay_evidence(link, message)
+            self._relay(link, message.call, message.read)
+        elif isinstance(message, Errand):
+            self._relay(link, message.call, message.command)
         elif isinstance(message, Ready):
             self._complete[link.worker] = message.complete
             log.event(log.Category.WORKER_READY, worker=link.worker, complete=message.complete)
@@ -311,17 +317,20 @@ class WorkerHub:
             if worker != 0:
                 other.send(delta, size)
 
-    def _relay_evidence(self, asker: WorkerLink, message: Evidence) -> None:
-        """Run a worker's read where its shard lives; answer it under the worker's own number."""
-        answer = partial(_return_evidence, asker, message.call)
-        read = message.read
+    def _relay(self, asker: WorkerLink, call: int, asked: Read | Command) -> None:
+        """Have a worker's read or command run where its shard lives; answer it under the worker's own
+        number."""
+        answer = partial(_return, asker, call)
         try:
-            link = self._link(read.shard % self.workers)
+            link = self._link(asked.shard % self.workers)
         except KeyLoadError as error:
             answer(error)
             return
-        number = self._register(self._reads, link, self._call_seconds, answer)
-        link.send(msgspec.structs.replace(read, call=number), len(read.payload))
+        if isinstance(asked, Read):
+            number = self._register(self._reads, link, self.call_seconds, answer)
+        else:
+            number = self._register(self._commands, link, 2 * self.call_seconds, answer)
+        link.send(msgspec.structs.replace(asked, call=number), len(asked.payload))
 
     def _take_fault(self, link: WorkerLink, message: Fault) -> None:
         category = message.category if _is_category(message.category) else "unnamed"
@@ -357,16 +366,16 @@ def _settle(future: asyncio.Future[Answer], result: _Result) -> None:
         future.set_result(result)
 
 
-def _return_evidence(asker: WorkerLink, call: int, result: _Result) -> None:
+def _return(asker: WorkerLink, call: int, result: _Result) -> None:
     if isinstance(result, Reply):
         asker.send(Reply(call, result.payload), len(result.payload))
         return
     if isinstance(result, Refusal):
-        payload = result.payload
+        refusal = msgspec.structs.replace(result, call=call)
     else:
         failure = result if isinstance(result, KeyLoadError) else lost()
-        payload = msgspec.msgpack.encode(failure.problem)
-    asker.send(Refusal(call, payload), len(payload))
+        refusal = Refusal(call, msgspec.msgpack.encode(failure.problem))
+    asker.send(refusal, len(refusal.payload))
 
 
 def _is_category(text: str) -> bool:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import msgspec
 
-PartitionKey = tuple[str, str, str, str]
-"""tenantId, databaseId, transactionDomainId, partitionKey."""
+from keyload.codec.identity import PartitionKey
+from keyload.codec.placement import FIRST_EPOCH
+
+INTERNAL = ""
+"""The principal of commands that the server issues by itself; no stored one can be called so (SEC-9)."""
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -18,7 +21,9 @@ class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Command(_Message, frozen=True, tag="c"):
-    """A write. `partition` None means the global scope, kept by shard 0 (CMD-15).
+    """A write. `partition` None means the global scope, kept by shard 0 (CMD-15). `epoch` is the placement
+    epoch by which `shard` was chosen for the partition (CLU-31). `principal` is INTERNAL in commands of the
+    server itself.
 
     `command_id` is 16 bytes, `fingerprint` 32 bytes (CMD-17), `payload` the request record as MessagePack
     (`msgspec.msgpack.encode` of the contract type; of a bool for a boolean request), `control` the admission
@@ -35,10 +40,11 @@ class Command(_Message, frozen=True, tag="c"):
     partition: PartitionKey | None
     payload: bytes
     control: bool = False
+    epoch: int = FIRST_EPOCH
 
 
 class Read(_Message, frozen=True, tag="r"):
-    """A read of one shard behind a barrier begun after it arrived (CLU-24)."""
+    """A read of one shard behind a barrier begun after it arrived (CLU-24); `epoch` as in `Command`."""
 
     call: int
     shard: int
@@ -47,6 +53,7 @@ class Read(_Message, frozen=True, tag="r"):
     catalog_version: int
     partition: PartitionKey | None
     payload: bytes
+    epoch: int = FIRST_EPOCH
 
 
 class Barrier(_Message, frozen=True, tag="b"):
@@ -71,10 +78,15 @@ class Reply(_Message, frozen=True, tag="y"):
 
 
 class Refusal(_Message, frozen=True, tag="x"):
-    """Failure: `payload` is the `Problem` as MessagePack."""
+    """Failure: `payload` is the `Problem` as MessagePack.
+
+    With `again` it is none yet: the call met a partition that is being placed. The front chooses the shard
+    anew and sends the call again under the same identity; the problem is what to tell when time is over.
+    """
 
     call: int
     payload: bytes
+    again: bool = False
 
 
 class Cancel(_Message, frozen=True, tag="z"):
@@ -130,11 +142,13 @@ class Forward(_Message, frozen=True, tag="w"):
 
 
 class ForwardReply(_Message, frozen=True, tag="v"):
-    """The leader's definite answer to a `Forward`: `refused` tells whether `payload` is a Problem."""
+    """The leader's answer to a `Forward`: `refused` tells whether `payload` is a Problem, `again` is as in
+    `Refusal`."""
 
     call: int
     refused: bool
     payload: bytes
+    again: bool = False
 
 
 class Condition(_Message, frozen=True, tag="n"):
@@ -181,7 +195,14 @@ class SnapshotChunk(_Message, frozen=True, tag="sc"):
     data: bytes
 
 
+class Errand(_Message, frozen=True, tag="i"):
+    """A worker asks its front to have a command of the server itself executed in another worker's shard."""
+
+    call: int
+    command: Command
+
+
 FrontToWorker = Command | Read | Barrier | Cancel | CatalogDelta | Usage | Reply | Refusal
-WorkerToFront = Reply | Refusal | Confirmed | CatalogDelta | Fault | Ready | Evidence
+WorkerToFront = Reply | Refusal | Confirmed | CatalogDelta | Fault | Ready | Evidence | Errand
 Snapshot = SnapshotOffer | SnapshotWant | SnapshotChunk
 PeerToPeer = Raft | Forward | ForwardReply | Condition | Snapshot

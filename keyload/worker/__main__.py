@@ -180,6 +180,7 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, store: Store, step: Step
         shard=number,
         incarnation=launch.incarnation,
         durability=launch.durability,
+        data_shards=launch.shards,
         outbox=OutboxLimits(
             launch.outbox_max_records, launch.outbox_max_bytes, launch.outbox_when_full == "dropUnpinned"
         ),
@@ -190,7 +191,7 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, store: Store, step: Step
 
 def _configured(launch: WorkerLaunch) -> Membership:
     """The replicas a new state begins with; entries of the log change them."""
-    return Membership(tuple(peer.number for peer in launch.peers) or (launch.node_number,))
+    return Membership(launch.first_voters)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,10 @@ from keyload.worker.conditions import Conditions
 from keyload.worker.feed import CatalogFeed
 from keyload.worker.front import FrontQueue, front_socket
 from keyload.worker.leadership import Leadership
+from keyload.worker.nodes import Nodes
+from keyload.worker.placing import Placing
 from keyload.worker.readers import ReadDesk
+from keyload.worker.replacing import Replacing
 from keyload.worker.shard import Shard
 from keyload.worker.space import Space
 from keyload.worker.steps import Step
@@ -86,6 +89,7 @@ class Worker:
         self._front = front_socket(context, launch.endpoint)
         self._to_front = FrontQueue(self._front, self._state_for_front)
         self._links = _peer_links(context, launch)
+        self._linked = launch.peers
         self._inputs: dict[zmq.Socket[bytes] | int, Callable[[float], None]] = {
             self._front: self._receive_front
         }
@@ -93,6 +97,7 @@ class Worker:
             self._inputs[self._links.gate] = self._answer_handshakes
             self._inputs[self._links.inbox] = self._receive_peers
         self.catalog = Catalog()
+        self._nodes = Nodes(launch, self.catalog)
         self.gate = CommandGate(launch.commands)
         self._space = Space(Path(launch.directory), launch.minimum_free_bytes, shards)
         self._conditions = Conditions(_other_nodes(launch), self._send_peer)
@@ -113,11 +118,20 @@ class Worker:
             launch,
             shards=shards,
             catalog=self.catalog,
+            nodes=self._nodes,
             send_front=self._to_front.append,
             evidence_found=self._commands.evidence_found,
         )
         self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
-        self._leadership = Leadership(launch, shards, self._commands, self._conditions, time.monotonic())
+        self._leadership = Leadership(
+            launch, shards, self.catalog, self._commands, self._conditions, time.monotonic()
+        )
+        self._placing = Placing(
+            shards, self.catalog, self._commands, self._to_front.append, launch.call_ms / 1000
+        )
+        self._replacing = Replacing(
+            launch.node_number, launch.shards, shards, self.catalog, self._commands, self._to_front.append
+        )
         self._upkeep = Upkeep(
             launch,
             wal,
@@ -241,7 +255,8 @@ class Worker:
                     Reply(message.call, usage(self._launch, self.gate, self._shards, self._wal))
                 )
             case Reply() | Refusal():
-                self._commands.evidence_from_front(message)
+                if not self._placing.answered(message, now):
+                    self._commands.evidence_from_front(message)
             case _:
                 log.event(Category.LINK_MESSAGE_UNEXPECTED)
 
@@ -296,10 +311,22 @@ class Worker:
         ticks = wall_ticks()
         self._conditions.tick(now, ticks, not self._space.low)
         self._leadership.tick(now, ticks)
+        self._placing.tick(now)
+        self._replacing.tick(now)
         self._upkeep.tick(now)
+        self._follow_nodes(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True
             self._to_front.append(self._replayed())
+
+    def _follow_nodes(self, now: float) -> None:
+        """Link to the nodes that the catalog names (CLU-19)."""
+        if self._links is None:
+            return
+        self._links.tick(now)
+        if self._linked != self._nodes.peers():
+            self._linked = self._nodes.peers()
+            self._links.update(self._linked)
 
     # -- replication
 

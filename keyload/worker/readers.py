@@ -14,11 +14,13 @@ from keyload.contract.limits import whole
 from keyload.contract.operations import OPERATIONS
 from keyload.link.catalog import Catalog
 from keyload.link.launch import WorkerLaunch
-from keyload.link.messages import Barrier, Confirmed, Read, Refusal, Reply, WorkerToFront
+from keyload.link.messages import Barrier, Confirmed, Read, WorkerToFront
 from keyload.models.context import NodeFacts
 from keyload.storage import Reader
+from keyload.worker import answers
 from keyload.worker.batch import Answer
 from keyload.worker.calls import Missing, ReadCall, refusal
+from keyload.worker.nodes import Nodes
 from keyload.worker.pool import LongRead, ReaderPool
 from keyload.worker.read_jobs import Setup
 from keyload.worker.reads import ReadAnswerer
@@ -44,26 +46,31 @@ class ReadDesk:
         *,
         shards: Mapping[int, Shard],
         catalog: Catalog,
+        nodes: Nodes,
         send_front: Callable[[WorkerToFront], None],
         evidence_found: EvidenceFound,
     ) -> None:
         self._launch = launch
         self._shards = shards
         self._catalog = catalog
+        self._nodes = nodes
         self._send_front = send_front
         self._evidence_found = evidence_found
         self._answerers = {
-            number: ReadAnswerer(shard=number, incarnation=launch.incarnation) for number in shards
+            number: ReadAnswerer(shard=number, incarnation=launch.incarnation, data_shards=launch.shards)
+            for number in shards
         }
         self._later: list[ReadCall] = []
         self._next_check = 0.0
         self.pool = ReaderPool(
-            Setup(launch.worker, f"{launch.directory}/worker-{launch.worker}", launch.incarnation),
+            Setup(
+                launch.worker,
+                f"{launch.directory}/worker-{launch.worker}",
+                launch.incarnation,
+                launch.shards,
+            ),
             self._deliver,
         )
-        self._names = {peer.number: peer.node_id for peer in launch.peers} or {
-            launch.node_number: launch.node_id
-        }
 
     def arrive(self, message: Read | Barrier, now: float) -> None:
         """A read or a catalog confirmation from the front."""
@@ -118,8 +125,8 @@ class ReadDesk:
     def _facts(self, shard: Shard) -> NodeFacts:
         return NodeFacts(
             node_id=self._launch.node_id,
-            leader=self._names.get(shard.raft.leader or 0),
-            voters=max(1, len(self._launch.peers)),
+            leader=self._nodes.name(shard.raft.leader or 0),
+            voters=self._nodes.names(shard.raft.voters),
             durability=self._launch.durability,
             applied=shard.store.applied.index,
             read_generation=sum(shard.store.generation for shard in self._shards.values()),
@@ -129,8 +136,7 @@ class ReadDesk:
         if read.missing is not None:
             self._evidence_found(read.missing, answer)
         else:
-            kind = Refusal if answer.refused else Reply
-            self._send_front(kind(read.message.call, answer.payload))
+            self._send_front(answers.message(read.message.call, answer))
 
     def _refuse(self, read: ReadCall, code: ErrorCode) -> None:
         self._deliver(read, refusal(code))

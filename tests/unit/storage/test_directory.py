@@ -247,5 +247,8 @@ def test_links_inside_are_refused(tmp_path: Path, name: str) -> None:
 def test_the_digest_is_that_of_the_cluster_not_of_the_node() -> None:
     assert IDENTITY.digest() == msgspec.structs.replace(IDENTITY, node_id="node-2").digest()
     assert IDENTITY.digest() != msgspec.structs.replace(IDENTITY, incarnation=INCARNATION[::-1]).digest()
-    assert IDENTITY.digest() != msgspec.structs.replace(IDENTITY, guard=Guard((), 2, 6)).digest()
+    for guard in (Guard((), 3, 6), Guard((), 2, 7)):
+        assert IDENTITY.digest() != msgspec.structs.replace(IDENTITY, guard=guard).digest()
+    exchanged = Guard(("node-1", "node-4", "node-3"), 2, 6, (1, 4, 3))
+    assert IDENTITY.digest() == msgspec.structs.replace(IDENTITY, guard=exchanged).digest()
     assert len(IDENTITY.digest()) == 32

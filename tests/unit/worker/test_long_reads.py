@@ -45,7 +45,7 @@ class Pool:
         self.shard = shard
         self.answers: dict[int, Answer] = {}
         self.calls = 0
-        self.pool = ReaderPool(Setup(0, str(directory), INCARNATION), self._take, COMMAND)
+        self.pool = ReaderPool(Setup(0, str(directory), INCARNATION, 3), self._take, COMMAND)
 
     def _take(self, call: ReadCall, answer: Answer) -> None:
         self.answers[call.message.call] = answer
@@ -228,7 +228,7 @@ def test_processes_are_started_when_needed_and_ended_when_idle(
 
 @pytest.mark.covers("CLU-9")
 def test_a_reader_process_ends_with_its_worker(pool: Pool, tmp_path: Path) -> None:
-    process = ReaderProcess(Setup(0, str(tmp_path), INCARNATION), 0.0, COMMAND)
+    process = ReaderProcess(Setup(0, str(tmp_path), INCARNATION, 3), 0.0, COMMAND)
     process.socket.close()  # as the kernel does when the worker is killed
     assert process.wait(10) == 0
 
@@ -237,7 +237,9 @@ def test_a_reader_process_ends_with_its_worker(pool: Pool, tmp_path: Path) -> No
 def test_without_processes_long_reads_are_lost_and_others_go_on(tmp_path: Path) -> None:
     answers: list[Answer] = []
     pool = ReaderPool(
-        Setup(0, str(tmp_path), INCARNATION), lambda call, answer: answers.append(answer), ("/nothing/here",)
+        Setup(0, str(tmp_path), INCARNATION, 3),
+        lambda call, answer: answers.append(answer),
+        ("/nothing/here",),
     )
     call = ReadCall(read_of(1, "count"), 0.0, 60.0)
     pool.submit(LongRead(call, read_of(1, "count"), Catalog().excerpt("ann", None), None, START), 0.0)
