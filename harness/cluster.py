@@ -197,12 +197,13 @@ class Cluster:
     # -- exchange of voters
 
     def newcomer(self, leaving: int) -> LocalNode:
-        """A new node, not started, whose settings have it in the place of a voter (CLU-19)."""
+        """A new node, not started, whose settings have it in the place of a voter (CLU-19); otherwise they
+        are those of the node made last."""
         number = len(self.nodes) + 1
         [(http_port, peer_port)] = free_ports(1, self.workers)
         public, secret = zmq.curve_keypair()
         profile = NodeProfile(f"node{number}", public.decode(), secret.decode(), http_port, peer_port)
-        settings = self.settings(1)
+        settings = self.settings(len(self.nodes))
         entry = {
             "id": profile.id,
             "publicEndpoint": profile.url,

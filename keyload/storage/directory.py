@@ -131,9 +131,9 @@ class NodeDirectory:
         """
         stored = _decoded(files.read_small(self.root / _IDENTITY, IDENTITY_BYTES) or b"")
         guard = stored.guard
-        if max(numbers) <= max(guard.voter_numbers, default=0):
-            return False
         changed = msgspec.structs.replace(guard, voters=voters, numbers=kept_numbers(numbers))
+        if changed == guard or max(numbers) < max(guard.voter_numbers, default=0):
+            return False
         content = msgspec.json.encode(msgspec.structs.replace(stored, guard=changed))
         files.write_durably(self.root / _IDENTITY, msgspec.json.format(content))
         return True
