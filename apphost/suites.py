@@ -80,7 +80,7 @@ def _command(suite: str, marks: str | None, path: Path, options: Options) -> lis
 
 def _environment(suite: str, directory: Path, options: Options) -> dict[str, str]:
     """The runner's environment: the kernels' mode, and where nodes put their logs (CLI-23, TST-6)."""
-    kept = ("KEYLOAD_SEED", "KEYLOAD_TRIALS")
+    kept = ("KEYLOAD_SEED", "KEYLOAD_TRIALS", "KEYLOAD_HISTORY_SECONDS")
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("KEYLOAD") or name in kept
     }

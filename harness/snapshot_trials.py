@@ -20,7 +20,7 @@ import msgspec
 from harness.acknowledged import COLLECTION, Ledger, partition_of
 from harness.cluster import Cluster, HarnessError
 from harness.load import prepare, stream_of_commits
-from harness.trials import Trial
+from harness.trials import Trial, described
 from keyload.client import AsyncClient
 from keyload.contract.documents import PutDocument
 from keyload.worker.steps import SNAPSHOT_STEPS
@@ -119,7 +119,7 @@ async def run_all(trials: list[Trial]) -> int:
                 try:
                     await made.run(trial)
                 except (AssertionError, BaseExceptionGroup, OSError, TimeoutError) as error:
-                    trial.failure = f"{type(error).__name__}: {error}"[:2000]
+                    trial.failure = described(error)
                 trial.seconds = round(time.monotonic() - started, 3)
                 sys.stdout.write(msgspec.json.encode(trial).decode() + "\n")
                 sys.stdout.flush()

@@ -92,7 +92,7 @@ async def running_node(settings: NodeSettings, fault: str | None) -> AsyncIterat
     port = listener.getsockname()[1]
     stop = asyncio.Event()
     with NodeDirectory(Path(settings.data_directory)) as directory:
-        directory.establish(identity(settings))
+        directory.establish(identity(settings), segment_bytes=settings.storage.segment_bytes)
         hub = WorkerHub(settings.workers, call_ms=settings.timings.call_ms)
         node = Node(f"http://{HOST}:{port}", settings.admin_key or "")
         supervisor = Supervisor(
@@ -180,6 +180,13 @@ def _drawn(step: str, chance: Random) -> Trial:
     return Trial(seed=chance.randrange(2**32), step=step, occurrence=chance.randint(1, most))
 
 
+def described(error: BaseException) -> str:
+    """A failure in a few words, those of a group one by one."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(described(each) for each in error.exceptions)[:2000]
+    return f"{type(error).__name__}: {error}"[:2000]
+
+
 def main() -> int:
     """Run the trials given on standard input, one JSON object a line; write each back with what it found."""
     failed = 0
@@ -189,7 +196,7 @@ def main() -> int:
         try:
             asyncio.run(run_trial(trial))
         except (AssertionError, BaseExceptionGroup, OSError, TimeoutError) as error:
-            trial.failure = f"{type(error).__name__}: {error}"[:2000]
+            trial.failure = described(error)
             failed = 1
         trial.seconds = round(time.monotonic() - started, 3)
         sys.stdout.write(msgspec.json.encode(trial).decode() + "\n")

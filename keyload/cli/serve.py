@@ -50,7 +50,7 @@ async def _node(settings: NodeSettings) -> int:
     data = Path(settings.data_directory)
     data.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with NodeDirectory(data) as directory:
-        directory.establish(identity(settings))
+        directory.establish(identity(settings), segment_bytes=settings.storage.segment_bytes)
         listener = _listener(_listening_address(settings))
         return await _serve(settings, directory, listener, stop)
 

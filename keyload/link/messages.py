@@ -154,14 +154,13 @@ class Evidence(_Message, frozen=True, tag="e"):
 
 
 class SnapshotOffer(_Message, frozen=True, tag="so"):
-    """The leader of `term` has a snapshot for a follower whose next entry is no longer in its log (CLU-15).
+    """A leader has a snapshot for a follower whose next entry is no longer in its log (CLU-15).
 
     `manifest` is the JSON text of a `SnapshotManifest`. It is offered again until the follower has caught
     up.
     """
 
     shard: int
-    term: int
     manifest: bytes
 
 

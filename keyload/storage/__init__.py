@@ -24,7 +24,7 @@ from keyload.storage.snapshot import (
 )
 from keyload.storage.store import Cut, Store
 from keyload.storage.txn import Layered, Reader, Txn
-from keyload.storage.verify import Facts, verify_image
+from keyload.storage.verify import Facts, verify_image, verify_images
 from keyload.storage.wal import ShardWrite, Wal
 
 __all__ = [
@@ -67,5 +67,6 @@ __all__ = [
     "unpack_manifest",
     "unpack_writes",
     "verify_image",
+    "verify_images",
     "write_image",
 ]

@@ -289,7 +289,7 @@ class Store:
 
     def _last_checkpoint(self) -> None:
         if self._pending is not None:
-            self._pending.wait()
+            self._pending.give_up()
             if self._pending.done:
                 self.adopt(self._pending)
         if self.durable != self.applied:
@@ -300,10 +300,11 @@ class Store:
     def _release(self) -> None:
         """Drop the pins and close the environment."""
         self._closed = True
-        for held in (self._pending, self._pinned):
-            if held is not None:
-                held.wait()
-                held.unpin()
+        if self._pending is not None:
+            self._pending.give_up()
+            self._pending.unpin()
+        if self._pinned is not None:
+            self._pinned.unpin()
         self._environment.close()
 
 

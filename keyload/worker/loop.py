@@ -42,9 +42,8 @@ from keyload.link.messages import (
 )
 from keyload.link.messages import Ready as ShardsReady
 from keyload.link.peers import PeerLinks
-from keyload.storage import SnapshotManifest, Store, Wal, finish_install, install, mark_clean
+from keyload.storage import Wal, mark_clean
 from keyload.worker.admission import CommandGate
-from keyload.worker.checkpoints import Checkpoints
 from keyload.worker.commands import CommandDesk
 from keyload.worker.conditions import Conditions
 from keyload.worker.feed import CatalogFeed
@@ -52,10 +51,9 @@ from keyload.worker.front import FrontQueue, front_socket
 from keyload.worker.leadership import Leadership
 from keyload.worker.readers import ReadDesk
 from keyload.worker.shard import Shard
-from keyload.worker.snapshot_receiver import SnapshotReceiver
-from keyload.worker.snapshot_sender import SnapshotSender
 from keyload.worker.space import Space
 from keyload.worker.steps import Step
+from keyload.worker.upkeep import Upkeep
 from keyload.worker.usage import usage
 
 MAX_ROUNDS = 4
@@ -111,25 +109,6 @@ class Worker:
             send_front=self._to_front.append,
             send_peer=self._send_peer,
         )
-        self._snapshots = SnapshotSender(
-            shards,
-            incarnation=launch.incarnation,
-            directory=self._shard_directory,
-            send=self._send_peer,
-            step=step,
-        )
-        self._receiver = SnapshotReceiver(
-            shards,
-            incarnation=launch.incarnation,
-            directory=self._shard_directory,
-            has_room=self._space.has_room,
-            send=self._send_peer,
-            install=self._install,
-            step=step,
-        )
-        self._checkpoints = Checkpoints(
-            wal, shards, launch.storage, now=time.monotonic(), retained=self._retained
-        )
         self.reads = ReadDesk(
             launch,
             shards=shards,
@@ -139,6 +118,17 @@ class Worker:
         )
         self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
         self._leadership = Leadership(launch, shards, self._commands, self._conditions, time.monotonic())
+        self._upkeep = Upkeep(
+            launch,
+            wal,
+            shards,
+            now=time.monotonic(),
+            space=self._space,
+            send=self._send_peer,
+            release=self.reads.drain,
+            replaced=self._replaced,
+            step=step,
+        )
         self._announced = False
         self._unfinished = True
 
@@ -178,9 +168,7 @@ class Worker:
 
     def close(self) -> None:
         """Make all state durable, close every file, and note that the stop was an ordered one."""
-        self._snapshots.close()
-        self._receiver.close()
-        self._checkpoints.close()
+        self._upkeep.close()
         for shard in self._shards.values():
             shard.store.close()
         self._wal.close()
@@ -271,14 +259,10 @@ class Worker:
                     self._commands.from_peer(number, message, now)
                 case ForwardReply():
                     self._commands.forward_answered(message, now)
+                case SnapshotOffer() | SnapshotWant() | SnapshotChunk():
+                    self._upkeep.arrived(number, message, now)
                 case Condition():
                     self._conditions.heard(number, message, now, wall_ticks())
-                case SnapshotOffer():
-                    self._receiver.offered(number, message, now)
-                case SnapshotWant():
-                    self._snapshots.wanted(number, message)
-                case SnapshotChunk():
-                    self._receiver.arrived(message, now)
 
     def _step_raft(self, number: int, shard_number: int, payload: bytes) -> None:
         shard = self._shards.get(shard_number)
@@ -312,9 +296,7 @@ class Worker:
         ticks = wall_ticks()
         self._conditions.tick(now, ticks, not self._space.low)
         self._leadership.tick(now, ticks)
-        self._checkpoints.tick(now)
-        self._snapshots.tick(now)
-        self._receiver.tick(now)
+        self._upkeep.tick(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True
             self._to_front.append(self._replayed())
@@ -361,40 +343,10 @@ class Worker:
             shard.reads.lose(context)
         shard.raft.advance(work)
 
-    # -- checkpoints and snapshots
-
-    def _shard_directory(self, shard: int) -> Path:
-        return Path(self._launch.directory) / f"worker-{self._launch.worker}" / f"shard-{shard}"
-
-    def _retained(self, shard: Shard) -> int | None:
-        """First log entry that the followers of a shard led here still need."""
-        if not shard.leads:
-            return None
-        wanted = [
-            status.match + 1
-            for peer in shard.raft.membership.members
-            if (status := shard.raft.peer_status(peer))
-        ]
-        image = self._snapshots.retained(shard.number)
-        return min([*wanted, *([] if image is None else [image])], default=None)
-
-    def _install(self, shard: Shard, manifest: SnapshotManifest, term: int) -> bool:
-        """Replace a shard's state by the checked image in its directory, which the leader of `term` offered;
-        False while it is in use.
-        """
-        if self._checkpoints.busy(shard):
-            return False
-        directory = self._shard_directory(shard.number)
-        self.reads.drain(shard)
-        shard.store.close(durable=False)
-        install(directory, self._step)
-        self._wal.rebase(shard.number, manifest.index, manifest.term)
-        store = Store(directory, self._launch.maximum_bytes, step=self._step)
-        finish_install(directory)
-        shard.restored(store, term)
+    def _replaced(self, shard: Shard) -> None:
+        """A snapshot has replaced the state of a shard."""
         if self._feed is not None and shard.number == 0:
             self._feed.load(shard)
-        return True
 
     # -- sending
 

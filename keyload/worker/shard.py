@@ -225,15 +225,12 @@ class Shard:
         for lost in reversed(displaced):
             self.queue.put_back(call for call, _ in lost.completed if not call.answered)
 
-    def restored(self, store: Store, term: int) -> None:
-        """State and log were replaced by a snapshot that the leader of `term` offered (CLU-15); `store` is
-        the new state.
-        """
+    def restored(self, store: Store) -> None:
+        """State and log were replaced by a snapshot (CLU-15); `store` is the new state."""
         assert store.membership is not None
         self.store = store
         self._run_again()
-        membership = Membership.unpacked(store.membership)
-        self.raft.restore(store.applied.index, store.applied.term, membership, term)
+        self.raft.restore(store.applied.index, store.applied.term, Membership.unpacked(store.membership))
 
     # -- deadlines
 

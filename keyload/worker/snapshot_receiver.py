@@ -24,19 +24,15 @@ WINDOW = 4
 ASK_AGAIN_SECONDS = 1.0
 
 SendPeer = Callable[[int, PeerToPeer], None]
-Install = Callable[[Shard, SnapshotManifest, int], bool]
-"""Replaces the state of a shard by the image in its directory, which the leader of a term offered; False when
-that has to wait."""
+Install = Callable[[Shard, SnapshotManifest], bool]
+"""Replaces the state of a shard by the image in its directory; False when that has to wait."""
 
 
 class _Transfer:
     """One image on its way."""
 
-    def __init__(
-        self, source: int, term: int, manifest: SnapshotManifest, incoming: IncomingSnapshot
-    ) -> None:
+    def __init__(self, source: int, manifest: SnapshotManifest, incoming: IncomingSnapshot) -> None:
         self.source = source
-        self.term = term
         self.manifest = manifest
         self.incoming = incoming
         self.asked: dict[int, float] = {}
@@ -71,7 +67,7 @@ class SnapshotReceiver:
     def offered(self, number: int, message: SnapshotOffer, now: float) -> None:
         """The leader of a shard has an image: begin to fetch it, or go on."""
         shard = self._shards.get(message.shard)
-        if shard is None or (shard.raft.leader, shard.raft.term) != (number, message.term):
+        if shard is None or shard.raft.leader != number:
             return
         try:
             manifest = unpack_manifest(message.manifest)
@@ -80,9 +76,9 @@ class SnapshotReceiver:
             return
         transfer = self._transfers.get(shard.number)
         if transfer is not None and (transfer.checked is not None or transfer.manifest == manifest):
-            transfer.source, transfer.term = number, message.term
+            transfer.source = number
         elif self._acceptable(shard, manifest):
-            self._begin(shard, number, message.term, manifest)
+            self._begin(shard, number, manifest)
         self._ask(shard.number, now)
 
     def _acceptable(self, shard: Shard, manifest: SnapshotManifest) -> bool:
@@ -95,7 +91,7 @@ class SnapshotReceiver:
             return False
         return manifest.index > shard.store.applied.index
 
-    def _begin(self, shard: Shard, number: int, term: int, manifest: SnapshotManifest) -> None:
+    def _begin(self, shard: Shard, number: int, manifest: SnapshotManifest) -> None:
         self._discard(shard.number)
         try:
             incoming = IncomingSnapshot(self._directory(shard.number), manifest)
@@ -105,7 +101,7 @@ class SnapshotReceiver:
         log.event(
             Category.SNAPSHOT_BEGUN, shard=shard.number, index=manifest.index, bytes=manifest.image_bytes
         )
-        transfer = self._transfers[shard.number] = _Transfer(number, term, manifest, incoming)
+        transfer = self._transfers[shard.number] = _Transfer(number, manifest, incoming)
         self._check_when_whole(transfer)
 
     def _ask(self, shard: int, now: float) -> None:
@@ -156,7 +152,7 @@ class SnapshotReceiver:
             self._fail(shard.number, error)
         elif shard.leads or transfer.manifest.index <= shard.store.applied.index:
             self._discard(shard.number)  # the log was faster
-        elif self._install(shard, transfer.manifest, transfer.term):
+        elif self._install(shard, transfer.manifest):
             del self._transfers[shard.number]
             log.event(Category.SNAPSHOT_INSTALLED, shard=shard.number, index=transfer.manifest.index)
 

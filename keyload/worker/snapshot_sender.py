@@ -128,7 +128,7 @@ class SnapshotSender:
             return
         image.offered_at = now
         for number in lagging:
-            self._send(number, SnapshotOffer(shard.number, shard.raft.term, image.packed))
+            self._send(number, SnapshotOffer(shard.number, image.packed))
 
     def wanted(self, number: int, message: SnapshotWant) -> None:
         """Send one chunk; a follower that asks for another image hears of the present one by its offer."""

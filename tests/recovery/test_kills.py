@@ -4,7 +4,6 @@ had acknowledged."""
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 
 from harness import snapshot_trials, trials
+from harness.makers import Maker, ended
 from harness.seeds import VARIABLE, seed_of_run
 from harness.trials import NODE_STEPS, Trial
 from keyload.worker.steps import SNAPSHOT_STEPS, STEPS
@@ -24,26 +24,8 @@ AT_ONCE = 2
 SECONDS_PER_TRIAL = 60.0
 
 
-class Maker:
-    """A process that makes trials; its input, output and log are files beside each other."""
-
-    def __init__(self, module: str, planned: list[Trial], files: Path) -> None:
-        self._output = files.with_suffix(".out")
-        self._seconds = SECONDS_PER_TRIAL * len(planned)
-        wanted = files.with_suffix(".in")
-        wanted.write_bytes(b"\n".join(msgspec.json.encode(trial) for trial in planned) + b"\n")
-        with (
-            wanted.open("rb") as source,
-            self._output.open("wb") as target,
-            files.with_suffix(".log").open("wb") as log,
-        ):
-            command = [sys.executable, "-m", module]
-            self.process = subprocess.Popen(command, stdin=source, stdout=target, stderr=log)
-
-    def lines(self) -> list[str]:
-        """What it made, once it is done."""
-        self.process.wait(self._seconds)
-        return self._output.read_text(encoding="utf-8").splitlines()
+def maker_of(module: str, planned: list[Trial], files: Path) -> Maker:
+    return Maker(module, planned, files, seconds=SECONDS_PER_TRIAL * len(planned))
 
 
 @pytest.fixture(scope="session")
@@ -55,20 +37,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[Trial]:
     results = Path(os.environ.get("KEYLOAD_RESULTS") or tmp_path_factory.mktemp("recovery"))
     on_nodes = trials.plan(seed, count - of_snapshots)
     makers = [
-        Maker(trials.__name__, on_nodes[place::AT_ONCE], results / f"trials-{place}")
+        maker_of(trials.__name__, on_nodes[place::AT_ONCE], results / f"trials-{place}")
         for place in range(AT_ONCE)
     ]
     makers.append(
-        Maker(
+        maker_of(
             snapshot_trials.__name__, snapshot_trials.plan(seed, of_snapshots), results / "trials-snapshots"
         )
     )
-    try:
+    with ended(makers):
         lines = [line for maker in makers for line in maker.lines()]
-    finally:
-        for maker in makers:
-            maker.process.kill()
-            maker.process.wait()
     (results / "trials.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     sys.stdout.write(f"{VARIABLE}={seed}: {len(lines)} trials\n")
     return [msgspec.json.decode(line, type=Trial) for line in lines]

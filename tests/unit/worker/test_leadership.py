@@ -47,7 +47,7 @@ def launch(peers: int) -> WorkerLaunch:
         directory="",
         endpoint="",
         guard=b"",
-        durability="QuorumProcessDurable",
+        durability="QuorumDurable",
         peers=[PeerAddress(number, f"node{number}", "", 1, "") for number in range(1, peers + 1)],
         bootstrap=Bootstrap("root", "0" * 64),
     )

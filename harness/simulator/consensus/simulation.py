@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from random import Random
 
-from harness.simulator.checker import Checker, Violation
+from harness.simulator.agenda import Agenda
+from harness.simulator.checker import Violation
+from harness.simulator.consensus.checker import RegisterChecker
+from harness.simulator.consensus.node import Machine, Node
+from harness.simulator.consensus.options import Options, draw
 from harness.simulator.network import Network
-from harness.simulator.node import Node
-from harness.simulator.options import Options, draw
-from keyload.consensus import ConsensusError, Message, Raft, decode_messages, encode_messages
+from harness.simulator.recovery import RECOVERY_MS, until
+from harness.simulator.report import Report
+from keyload.consensus import (
+    ConsensusError,
+    Membership,
+    Message,
+    Raft,
+    decode_messages,
+    encode_messages,
+)
 
-RECOVERY_MS = 20_000
-"""After the last fault a cluster must serve again within ten upper election timeouts (CLU-4, CLU-10)."""
-
-RECOVERY_EVENTS = 200_000
-"""More events than that during recovery are a storm of messages."""
+STEPS = 4_000
 
 STORY_LINES = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a run found. `violation` None means that every promise held."""
-
-    seed: int
-    steps: int
-    options: Options
-    violation: str | None
-    counts: Counter[str] = field(default_factory=Counter)
-    story: tuple[str, ...] = ()
-    """The last faults and elections before the violation."""
-
-    @property
-    def replay(self) -> str:
-        """The command line that repeats this run."""
-        return f"python -m harness.simulator --seed {self.seed} --steps {self.steps}"
 
 
 class Simulation:
@@ -47,19 +34,19 @@ class Simulation:
     def __init__(self, seed: int, raft_class: type[Raft] = Raft, options: Options | None = None) -> None:
         self.rng = Random(seed)
         self.options = options or draw(self.rng)
-        self.now = 0
-        self.checker = Checker()
+        self.agenda = Agenda()
+        self.checker = RegisterChecker(Membership(tuple(range(1, self.options.nodes + 1))))
         self.counts: Counter[str] = Counter()
         self.story: deque[str] = deque(maxlen=STORY_LINES)
-        self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
-        self._order = 0
         self._faulty = True
         self._proposals = 0
         self._contexts = 0
+        self._erased: Node | None = None  # the last node that lost its disk
+        self._removed: set[int] = set()  # nodes are not taken in twice
         self.network = Network(self.options, self.rng)
         self.nodes = {
             number: Node(number, self.options, seed, raft_class, self.checker, self._send)
-            for number in range(1, self.options.nodes + 1)
+            for number in range(1, self.options.nodes + self.options.spares + 1)
         }
         for number in self.nodes:
             self._plan_tick(number)
@@ -68,22 +55,20 @@ class Simulation:
 
     # --- time
 
+    @property
+    def now(self) -> int:
+        return self.agenda.now
+
     def _plan(self, delay: int, action: Callable[..., None], *arguments: object) -> None:
-        self._order += 1
-        heapq.heappush(self._events, (self.now + delay, self._order, action, arguments))
+        self.agenda.plan(delay, action, *arguments)
 
     def _pause(self, mean: int) -> int:
         return 1 + int(self.rng.expovariate(1 / mean))
 
-    def step(self) -> None:
-        """The next event."""
-        self.now, _, action, arguments = heapq.heappop(self._events)
-        action(*arguments)
-
     def run(self, steps: int) -> None:
         """`steps` events with faults, then calm until the cluster has recovered; raises Violation."""
         for _ in range(steps):
-            self.step()
+            self.agenda.step()
         self._calm_down()
         self._recover()
 
@@ -96,15 +81,30 @@ class Simulation:
 
     def _tick(self, number: int) -> None:
         self._plan_tick(number)
-        self.nodes[number].tick()
-        self._turn(self.nodes[number])
+        node = self.nodes[number]
+        node.tick()
+        self._turn(node)
+        if node.leads:
+            self._send_snapshots(node)
+
+    def _send_snapshots(self, leader: Node) -> None:
+        for peer in leader.raft.lagging():
+            if self.rng.random() < 0.3:
+                for arrival in self.network.arrivals(self.now, leader.number, peer):
+                    delay = arrival - self.now + self.rng.randint(0, self.options.snapshot_ms_max)
+                    self._plan(delay, self._install, self.nodes[peer], leader.machine.copy())
+
+    def _install(self, node: Node, snapshot: Machine) -> None:
+        self.counts["installed"] += node.install(snapshot)
+        self._turn(node)
 
     def _send(self, messages: Iterable[Message]) -> None:
         for message in messages:
-            for arrival in self.network.arrivals(self.now, message):
+            for arrival in self.network.arrivals(self.now, message.sender, message.to):
                 self._plan(arrival - self.now, self._arrive, message)
 
     def _arrive(self, message: Message) -> None:
+        self.agenda.note(message.kind, message.sender, message.term, message.index, message.commit)
         if self.options.encoded:
             (message,) = decode_messages(encode_messages([message]))
         node = self.nodes[message.to]
@@ -166,7 +166,7 @@ class Simulation:
             return
         fault = self.rng.choices(list(weights), list(weights.values()))[0]
         leaders = [each for each in self.nodes.values() if each.leads]
-        aimed = leaders and self.rng.random() < 0.3
+        aimed = leaders and (fault == "change" or self.rng.random() < 0.3)
         node = self.rng.choice(leaders if aimed else list(self.nodes.values()))
         self.counts[fault] += 1
         self.story.append(f"{self.now} ms: {fault} (node {node.number})")
@@ -188,9 +188,19 @@ class Simulation:
             case "one_way":
                 self.network.one_way(numbers)
             case "cut":
-                self.network.cut(numbers)
+                self.network.cut(numbers, self.rng.choice(numbers))
             case "heal":
                 self.network.heal()
+            case "erase" if node.up and self._may_erase(node):
+                self._erased = node
+                self.counts["erased"] += 1
+                node.erase(self.rng)
+                if self.rng.random() < 0.7:
+                    node.start()
+            case "trim":
+                node.trim(self.rng)
+            case "change" if node.leads:
+                self._change(node)
             case "campaign" if node.runs:
                 node.raft.campaign()
             case "transfer" if node.runs:
@@ -198,6 +208,40 @@ class Simulation:
             case _:
                 return
         self._turn(node)
+
+    def _may_erase(self, node: Node) -> bool:
+        """One disk at a time, the next only after all voters have joined: else data could really be lost.
+
+        Among fewer than three voters the one that is left could not bring the other back without leading.
+        """
+        memberships = [self.checker.membership, *(each.raft.membership for each in self._members())]
+        voters = {voter for membership in memberships for voter in membership.voters}
+        enough = all(len(membership.voters) >= 3 for membership in memberships)
+        whole = all(self.nodes[voter].joined for voter in voters)
+        return enough and whole and node in self._members()
+
+    def _change(self, leader: Node) -> None:
+        """One step to a random other membership."""
+        present = leader.raft.membership
+        steps = [
+            Membership(present.voters, (*present.learners, number))
+            for number in set(self.nodes) - set(present.members) - self._removed
+        ]
+        for learner in present.learners:
+            rest = tuple(set(present.learners) - {learner})
+            steps += [Membership((*present.voters, learner), rest)] * 2 + [Membership(present.voters, rest)]
+        least = 1 if self._erased is None or self._erased.joined else 3
+        if len(present.voters) > least:
+            steps += [
+                Membership(tuple(set(present.voters) - {voter}), present.learners) for voter in present.voters
+            ]
+        if not steps:
+            return
+        chosen = self.rng.choice(steps)
+        if leader.raft.propose_membership(chosen) is not None:
+            self._removed |= set(present.members) - set(chosen.members)
+            self.counts["changes"] += 1
+            self.story.append(f"{self.now} ms: {leader.number} proposes {chosen}")
 
     def _calm_down(self) -> None:
         self._faulty = False
@@ -212,32 +256,55 @@ class Simulation:
 
     def _recover(self) -> None:
         deadline = self.now + RECOVERY_MS
-        self._until(deadline, lambda: any(node.raft.leader_ready for node in self.nodes.values()), "a leader")
+        self._until(deadline, self._settled, "a leader")
         before = len(self.checker.acknowledged)
         self._until(deadline, lambda: len(self.checker.acknowledged) > before + 2, "acknowledgements")
-        for node in self.nodes.values():
+        for node in self._members():
             self._until(deadline, lambda node=node: self._read(node), f"a leader known to {node.number}")
-        self._until(deadline, lambda: all(node.idle for node in self.nodes.values()), "answers to all reads")
+        self._until(deadline, lambda: all(node.idle for node in self._members()), "answers to all reads")
         self._until(deadline, self._level, "equal nodes")
-        for node in self.nodes.values():
+        for node in self._members():
             self.checker.finish(node.number, node.machine.history)
+        self._stay_calm()
+
+    def _pass(self, milliseconds: int) -> None:
+        end = self.now + milliseconds
+        while self.now < end:
+            self.agenda.step()
+
+    def _members(self) -> list[Node]:
+        return [self.nodes[number] for number in self.checker.membership.members]
+
+    def _settled(self) -> bool:
+        """Whether a leader works under a committed membership that has it."""
+        return any(
+            node.raft.leader_ready and node.raft.log.settled and node.number in self.checker.membership.voters
+            for node in self.nodes.values()
+        )
+
+    def _stay_calm(self) -> None:
+        """Once old messages are gone nobody disturbs the leader, nor does who never heard of his removal."""
+        timeout = self.options.election_ticks[1] * self.options.tick_ms
+        self._pass(10 * self.options.delay_ms_max + 2 * timeout)
+        terms = {node.raft.term for node in self._members()}
+        self._pass(3 * timeout)
+        if len(terms) > 1 or {node.raft.term for node in self._members()} != terms:
+            raise Violation("a quiet cluster elects another leader")
 
     def _until(self, deadline: int, reached: Callable[[], bool], goal: str) -> None:
-        events = 0
-        while not reached():
-            events += 1
-            if events > RECOVERY_EVENTS:
-                raise Violation(f"a storm of messages, and still no {goal}")
-            if self.now > deadline:
-                raise Violation(f"{RECOVERY_MS} ms after the last fault still no {goal}")
-            self.step()
+        until(self.agenda, deadline, reached, goal)
 
     def _level(self) -> bool:
         committed = len(self.checker.committed)
-        return all(node.machine.applied == committed for node in self.nodes.values())
+        return all(
+            node.joined and node.machine.applied == committed and node.raft.commit == committed
+            for node in self._members()
+        )
 
 
-def simulate(seed: int, steps: int, raft_class: type[Raft] = Raft, options: Options | None = None) -> Report:
+def simulate(
+    seed: int, steps: int = STEPS, raft_class: type[Raft] = Raft, options: Options | None = None
+) -> Report:
     """Runs one cluster through `steps` events with faults and through its recovery."""
     simulation = Simulation(seed, raft_class, options)
     violation = None
@@ -251,4 +318,15 @@ def simulate(seed: int, steps: int, raft_class: type[Raft] = Raft, options: Opti
     counts["terms"] = len(simulation.checker.leaders)
     counts["reads served"] = sum(node.reads_served for node in simulation.nodes.values())
     counts["reads lost"] = sum(node.reads_lost for node in simulation.nodes.values())
-    return Report(seed, steps, simulation.options, violation, counts, tuple(simulation.story))
+    return Report(
+        "consensus",
+        seed,
+        steps,
+        simulation.options,
+        violation,
+        simulation.agenda.digest,
+        simulation.agenda.count,
+        simulation.agenda.now,
+        counts,
+        tuple(simulation.story),
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
-from harness.simulator.checker import Checker
+from harness.simulator.consensus.checker import RegisterChecker
+from harness.simulator.consensus.options import Options
 from harness.simulator.disk import Disk
-from harness.simulator.options import Options
-from keyload.consensus import Config, Entry, Membership, Message, Raft, Ready, Role
+from keyload.consensus import Config, Entry, HardState, Membership, Message, Raft, Ready, Role
 
 INBOX_MAX = 2_000
 """What the sockets of a stopped process hold."""
@@ -27,6 +27,9 @@ class Machine:
     @property
     def applied(self) -> int:
         return len(self.history)
+
+    def copy(self) -> Machine:
+        return replace(self, registers=dict(self.registers), history=list(self.history))
 
     def apply(self, entry: Entry) -> None:
         self.history.append(entry)
@@ -47,12 +50,15 @@ class Node:
         options: Options,
         seed: int,
         raft_class: type[Raft],
-        checker: Checker,
+        checker: RegisterChecker,
         send: Callable[[Iterable[Message]], None],
     ) -> None:
         self.number = number
+        self.initial = checker.membership
         self.disk = Disk()
-        self.initial = Membership(tuple(range(1, options.nodes + 1)))
+        if number in self.initial.voters and not options.first_start:
+            self.disk.write(HardState(joined=True), ())
+            self.disk.sync()
         self.machine = Machine({}, [], self.initial)
         self.up = True
         self.paused = False
@@ -65,6 +71,7 @@ class Node:
         self._send = send
         self._inbox: list[Message] = []
         self._syncing: Ready | None = None
+        self._previous = 0  # the term before the entries that are being synced
         self._proposals: dict[int, Entry] = {}
         self._reads: dict[int, int] = {}  # context -> what clients knew when it began
         self._waiting: list[tuple[int, int]] = []  # (index, known) of reads that wait for the machine
@@ -110,6 +117,18 @@ class Node:
         self._reads.clear()
         self._waiting.clear()
 
+    def erase(self, rng: Random) -> None:
+        """Process and disk are gone."""
+        self.crash(rng)
+        self.disk = Disk()
+        self.machine = Machine({}, [], self.initial)
+        self._durable = 0
+
+    @property
+    def joined(self) -> bool:
+        """Whether it will know after a crash that it has joined."""
+        return self.disk.synced_state.joined
+
     @property
     def runs(self) -> bool:
         return self.up and not self.paused
@@ -121,6 +140,39 @@ class Node:
     def resume(self) -> None:
         self.paused = False
         self._drain()
+
+    # --- log and state as a whole
+
+    @property
+    def _between_turns(self) -> bool:
+        return self.runs and self._syncing is None
+
+    def trim(self, rng: Random) -> bool:
+        """Makes the state durable and drops entries it holds."""
+        if not self._between_turns:
+            return False
+        self._durable = rng.randint(self._durable, self.machine.applied)
+        index = rng.randint(self.disk.base, self._durable)
+        self.disk.rebase(index, self.disk.term(index))
+        self._checker.state(self.raft)
+        return True
+
+    def install(self, snapshot: Machine) -> bool:
+        """Replaces state and log, if the snapshot is news."""
+        index = snapshot.applied
+        if not self._between_turns or self.leads or index <= self.machine.applied:
+            return False
+        self.machine = snapshot.copy()
+        self._durable = index
+        term = self.machine.history[-1].term
+        self.disk.rebase(index, term)
+        self._checker.restarted(self.number)
+        self.raft.restore(index, term, self.machine.membership)
+        self._checker.applied(self.number, index, self.machine.digest)
+        self._checker.state(self.raft)
+        self._proposals.clear()
+        self._serve_reads()
+        return True
 
     # --- events
 
@@ -163,7 +215,7 @@ class Node:
             return False
         ready = self._syncing = self.raft.ready()
         if ready.entries:
-            self._checker.written(self.raft, ready.entries)
+            self._previous = self.raft.log.term(ready.entries[0].index - 1)
         self._send(ready.messages)
         self.disk.write(ready.hard_state, ready.entries)
         return True
@@ -182,6 +234,8 @@ class Node:
             return
         self._syncing = None
         self.disk.sync()
+        if ready.entries:
+            self._checker.written(self.number, self._previous, ready.entries)
         self._send(ready.messages_after_sync)
         for entry in ready.committed:
             self._apply(entry)
