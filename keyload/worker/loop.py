@@ -86,12 +86,6 @@ class Worker:
         self._front = front_socket(context, launch.endpoint)
         self._to_front = FrontQueue(self._front, self._state_for_front)
         self._links = _peer_links(context, launch)
-        self._inputs: dict[zmq.Socket[bytes] | int, Callable[[float], None]] = {
-            self._front: self._receive_front
-        }
-        if self._links is not None:
-            self._inputs[self._links.gate] = self._answer_handshakes
-            self._inputs[self._links.inbox] = self._receive_peers
         self.catalog = Catalog()
         self.gate = CommandGate(launch.commands)
         self._space = Space(Path(launch.directory), launch.minimum_free_bytes, shards)
@@ -116,7 +110,7 @@ class Worker:
             send_front=self._to_front.append,
             evidence_found=self._commands.evidence_found,
         )
-        self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
+        self._inputs = self._all_inputs()
         self._leadership = Leadership(launch, shards, self._commands, self._conditions, time.monotonic())
         self._upkeep = Upkeep(
             launch,
@@ -131,6 +125,17 @@ class Worker:
         )
         self._announced = False
         self._unfinished = True
+
+    def _all_inputs(self) -> Mapping[zmq.Socket[bytes] | int, Callable[[float], None]]:
+        """Everything the loop listens to, with what takes it in."""
+        inputs: dict[zmq.Socket[bytes] | int, Callable[[float], None]] = {
+            self._front: self._receive_front,
+            self.reads.pool.descriptor: self.reads.pool.receive,
+        }
+        if self._links is not None:
+            inputs[self._links.gate] = self._answer_handshakes
+            inputs[self._links.inbox] = self._receive_peers
+        return inputs
 
     # -- life
 
