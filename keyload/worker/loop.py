@@ -46,13 +46,11 @@ from keyload.storage import Wal, mark_clean
 from keyload.worker.admission import CommandGate
 from keyload.worker.commands import CommandDesk
 from keyload.worker.conditions import Conditions
+from keyload.worker.duties import Duties
 from keyload.worker.feed import CatalogFeed
 from keyload.worker.front import FrontQueue, front_socket
-from keyload.worker.leadership import Leadership
 from keyload.worker.nodes import Nodes
-from keyload.worker.placing import Placing
 from keyload.worker.readers import ReadDesk
-from keyload.worker.replacing import Replacing
 from keyload.worker.shard import Shard
 from keyload.worker.space import Space
 from keyload.worker.steps import Step
@@ -90,12 +88,6 @@ class Worker:
         self._to_front = FrontQueue(self._front, self._state_for_front)
         self._links = _peer_links(context, launch)
         self._linked = launch.peers
-        self._inputs: dict[zmq.Socket[bytes] | int, Callable[[float], None]] = {
-            self._front: self._receive_front
-        }
-        if self._links is not None:
-            self._inputs[self._links.gate] = self._answer_handshakes
-            self._inputs[self._links.inbox] = self._receive_peers
         self.catalog = Catalog()
         self._nodes = Nodes(launch, self.catalog)
         self.gate = CommandGate(launch.commands)
@@ -122,15 +114,15 @@ class Worker:
             send_front=self._to_front.append,
             evidence_found=self._commands.evidence_found,
         )
-        self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
-        self._leadership = Leadership(
-            launch, shards, self.catalog, self._commands, self._conditions, time.monotonic()
-        )
-        self._placing = Placing(
-            shards, self.catalog, self._commands, self._to_front.append, launch.call_ms / 1000
-        )
-        self._replacing = Replacing(
-            launch.node_number, launch.shards, shards, self.catalog, self._commands, self._to_front.append
+        self._inputs = self._all_inputs()
+        self._duties = Duties(
+            launch,
+            shards,
+            catalog=self.catalog,
+            commands=self._commands,
+            conditions=self._conditions,
+            send_front=self._to_front.append,
+            now=time.monotonic(),
         )
         self._upkeep = Upkeep(
             launch,
@@ -145,6 +137,17 @@ class Worker:
         )
         self._announced = False
         self._unfinished = True
+
+    def _all_inputs(self) -> Mapping[zmq.Socket[bytes] | int, Callable[[float], None]]:
+        """Everything the loop listens to, with what takes it in."""
+        inputs: dict[zmq.Socket[bytes] | int, Callable[[float], None]] = {
+            self._front: self._receive_front,
+            self.reads.pool.descriptor: self.reads.pool.receive,
+        }
+        if self._links is not None:
+            inputs[self._links.gate] = self._answer_handshakes
+            inputs[self._links.inbox] = self._receive_peers
+        return inputs
 
     # -- life
 
@@ -175,9 +178,9 @@ class Worker:
             if self._lifeline in events and closing_at is None:
                 poller.unregister(self._lifeline)
                 closing_at = time.monotonic() + CLOSING_SECONDS
-                self._leadership.resign()
+                self._duties.resign()
             self._turn(events)
-            if closing_at is not None and self._leadership.idle():
+            if closing_at is not None and self._duties.idle():
                 break
 
     def close(self) -> None:
@@ -255,7 +258,7 @@ class Worker:
                     Reply(message.call, usage(self._launch, self.gate, self._shards, self._wal))
                 )
             case Reply() | Refusal():
-                if not self._placing.answered(message, now):
+                if not self._duties.answered(message, now):
                     self._commands.evidence_from_front(message)
             case _:
                 log.event(Category.LINK_MESSAGE_UNEXPECTED)
@@ -310,9 +313,7 @@ class Worker:
         self._space.tick(now)
         ticks = wall_ticks()
         self._conditions.tick(now, ticks, not self._space.low)
-        self._leadership.tick(now, ticks)
-        self._placing.tick(now)
-        self._replacing.tick(now)
+        self._duties.tick(now, ticks)
         self._upkeep.tick(now)
         self._follow_nodes(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):

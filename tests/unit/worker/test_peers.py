@@ -71,6 +71,13 @@ class Leader:
                     if isinstance(message, Forward):
                         return message
 
+    def connected(self) -> None:
+        """Wait until the worker has said something, so that nothing is lost for want of a connection."""
+        deadline = time.monotonic() + 30
+        while not self.inbox.poll(20):
+            assert time.monotonic() < deadline
+            self.lead()
+
     def close(self) -> None:
         self.outgoing.close()
         self.inbox.close()
@@ -160,7 +167,7 @@ def test_garbage_of_a_voter_does_not_stop_the_worker(start: Start) -> None:
 def appended(leader: Leader, shard: int, index: int, *entries: Entry) -> int:
     """Send entries behind `index` of a shard; the index up to which the follower says it has them on disk."""
     message = Message(MessageKind.APPEND, 2, 1, TERM, index, TERM if index else 0, 0, entries)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     leader.send([Raft(shard, encode_messages([message]))])
     while True:
         assert time.monotonic() < deadline
@@ -196,6 +203,7 @@ def test_a_follower_without_room_acknowledges_no_content_and_goes_on_when_there_
     monkeypatch.setattr(space, "free_bytes", free_bytes)
     content = pack_writes([])
     first, second, third = (Entry(TERM, index, content) for index in (1, 2, 3))
+    leader.connected()
     assert appended(leader, 1, 0, first) == 1
     set_free(600)
     assert appended(leader, 1, 1, second) == 2, "below the reserve a follower still serves its leader"
