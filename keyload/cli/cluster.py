@@ -15,7 +15,8 @@ import httpx
 import msgspec
 
 from keyload.cli.commands import UsageError, Words
-from keyload.cli.remote import DEFAULT_URL, caller_key, show
+from keyload.cli.remote import DEFAULT_URL, caller_key, explained, show
+from keyload.client.core import Nodes
 from keyload.codec import strict_json
 from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.link.addresses import read_origin
@@ -39,10 +40,13 @@ def replace(words: Words) -> int:
         raise UsageError(f"{url}: {error}.") from None
     entry = _read_entry(Path(words.options["--with"]))
     key = caller_key(words.options.get("--profile"))
-    headers = {"authorization": f"Bearer {key}"}
+    try:
+        headers = Nodes(url, key).headers
+    except ValueError as error:
+        raise KeyLoadError(ErrorCode.UNAUTHENTICATED, f"KEYLOAD_API_KEY or the profile: {error}.") from None
     with httpx.Client(headers=headers, timeout=CALL_SECONDS, trust_env=False) as client:
         wish = {"node": words.operands[0], "with": entry}
-        progress = _ask(client, "POST", url + PATH, msgspec.json.encode(wish))
+        progress = explained(url, lambda: _ask(client, "POST", url, msgspec.json.encode(wish)))
         shown: Any = None
         while True:
             if progress != shown:
@@ -51,7 +55,7 @@ def replace(words: Words) -> int:
             if progress["replacing"] is None:
                 return 0
             time.sleep(_PAUSE_SECONDS)
-            progress = _ask(client, "GET", url + PATH, b"")
+            progress = explained(url, lambda: _ask(client, "GET", url, b""))
 
 
 def _read_entry(path: Path) -> dict[str, Any]:
@@ -91,7 +95,7 @@ def _ask(client: httpx.Client, method: str, url: str, body: bytes) -> Any:
 
 
 def _once(client: httpx.Client, method: str, url: str, body: bytes) -> Any:
-    response = client.request(method, url, content=body)
+    response = client.request(method, url + PATH, content=body)
     if response.status_code == HTTPStatus.OK:
         return msgspec.json.decode(response.content)
     try:

@@ -32,7 +32,7 @@ def status(words: Words) -> int:
     """Print NodeStatus of the node at a url."""
     url = words.operands[0]
     with _client(url, words.operands[1] if len(words.operands) > 1 else None) as client:
-        show(_explained(url, client.admin_status))
+        show(explained(url, client.admin_status))
     return 0
 
 
@@ -58,7 +58,7 @@ def revoke_key(words: Words) -> int:
 def _configure(words: Words, record: ApiKeyRecord) -> None:
     url = words.options.get("--url", DEFAULT_URL)
     with _client(url, words.options.get("--profile")) as client:
-        _explained(url, lambda: client.credentials_configure(record, timeout=CALL_SECONDS))
+        explained(url, lambda: client.credentials_configure(record, timeout=CALL_SECONDS))
 
 
 def _verifier(key: str) -> str:
@@ -106,7 +106,7 @@ def _is_reachable(origin: Origin) -> bool:
         connection.close()
 
 
-def _explained(url: str, call: Callable[[], T]) -> T:
+def explained(url: str, call: Callable[[], T]) -> T:
     """Run a call; tell a wrong key and a node without majority apart (CLI-4)."""
     try:
         return call()

@@ -34,7 +34,7 @@ class Peer(_Group, frozen=True):
     public_endpoint: Text
     peer_address: Text
     public_key: Annotated[str, Meta(min_length=40, max_length=40)]
-    number: Count | None = None
+    number: Annotated[int, Meta(ge=1, le=65_535)] | None = None
 
 
 class Timings(_Group, frozen=True):

@@ -75,7 +75,8 @@ class Replacing:
         wanted = next_membership(membership, wish, self._may_end(shard, wish), self._caught_up(shard, wish))
         if wanted is not None:
             if shard.raft.propose_membership(wanted) is not None:
-                log.event(Category.MEMBERSHIP_CHANGED, shard=shard.number, voters=str(wanted.voters))
+                members = f"{wanted.voters} {wanted.learners}"
+                log.event(Category.MEMBERSHIP_CHANGED, shard=shard.number, members=members)
         elif is_done(membership, wish) and shard.raft.log.settled:
             self._pause(shard, now)
             self._report(shard, wish, now)

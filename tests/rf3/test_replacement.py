@@ -6,14 +6,15 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.acknowledged import Ledger
-from harness.cluster import Cluster, wait_until
+from harness.cluster import Cluster, HarnessError, wait_until
 from harness.load import prepare, stream_of_commits
 from keyload.client import AsyncClient, Client
 from keyload.contract.errors import KeyLoadError
@@ -28,6 +29,13 @@ def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(tmp_path_factory.mktemp("replacement"), shards=3) as cluster:
         asyncio.run(prepare(cluster.urls, cluster.key))
         yield cluster
+
+
+Hurt = Callable[[], None]
+
+
+def nothing() -> None:
+    """Let the exchange run undisturbed."""
 
 
 def entry_file(cluster: Cluster, number: int) -> Path:
@@ -56,8 +64,13 @@ def outcome(process: subprocess.Popen[bytes]) -> tuple[int, list[Any], str]:
     return process.returncode, [json.loads(line) for line in out.splitlines()], errors.decode()
 
 
-async def exchange_under_load(cluster: Cluster, seed: int, leaving: int, staying_on: list[int]) -> Ledger:
-    """Exchange a voter while clients write through the nodes that stay; nothing acknowledged is lost."""
+async def exchange_under_load(
+    cluster: Cluster, seed: int, leaving: int, staying_on: list[int], hurt: Hurt = nothing
+) -> Ledger:
+    """Exchange a voter while clients write through the nodes that stay; nothing acknowledged is lost.
+
+    `hurt` is called once the exchange is under way.
+    """
     ledger = Ledger(seed)
     staying = [cluster.node(number).url for number in staying_on]
     new = cluster.newcomer(leaving)
@@ -65,8 +78,10 @@ async def exchange_under_load(cluster: Cluster, seed: int, leaving: int, staying
     async with stream_of_commits(ledger, staying, cluster.key, CLIENTS):
         await asyncio.sleep(1.0)
         process = command(cluster, leaving, new.number, staying_on[0])
+        hurting = asyncio.create_task(asyncio.to_thread(hurt))
         status, progress, errors = await asyncio.to_thread(outcome, process)
         sys.stdout.write(f"{progress}\n{errors}\n")
+        await hurting
         assert status == 0
         assert progress[-1]["replacing"] is None
         assert cluster.node(new.number).profile.id in progress[-1]["voters"]
@@ -98,7 +113,16 @@ def test_voters_are_exchanged_under_load(own_cluster: Cluster, seed: int) -> Non
     follows(cluster, [1, 3, 4])
     leaving = cluster.system_leader([1, 3, 4])
     staying = [number for number in (1, 3, 4) if number != leaving]
-    second = asyncio.run(exchange_under_load(cluster, seed + 2, leaving, staying))
+
+    def kill_leaders() -> None:
+        """Of every shard in turn, on the nodes that stay, once the new node takes part."""
+        wait_until("a learner is there", lambda: bool(changes(cluster, [leaving, *staying])), SECONDS)
+        for number in staying:
+            for worker in range(cluster.workers):
+                cluster.kill_worker(number, worker)
+                wait_until("the worker is back", partial(runs, cluster, number, worker), 20.0)
+
+    second = asyncio.run(exchange_under_load(cluster, seed + 2, leaving, staying, kill_leaders))
     voters = [*staying, 5]
     follows(cluster, voters)
     for gone in (2, leaving):
@@ -113,6 +137,20 @@ def test_voters_are_exchanged_under_load(own_cluster: Cluster, seed: int) -> Non
     restart_all(cluster, voters)
     urls = [cluster.node(number).url for number in voters]
     asyncio.run(check(cluster, [first, second], urls))
+
+
+def changes(cluster: Cluster, numbers: list[int]) -> list[Any]:
+    """Changes of memberships for the second exchange that leaders have logged."""
+    lines = (line for number in numbers for line in cluster.log_lines(number))
+    return [line for line in lines if line["category"] == "membership-changed" and "5" in line["members"]]
+
+
+def runs(cluster: Cluster, number: int, worker: int) -> bool:
+    try:
+        cluster.worker(number, worker)
+    except HarnessError:
+        return False
+    return True
 
 
 def restart_all(cluster: Cluster, voters: list[int]) -> None:
