@@ -90,8 +90,12 @@ class Upkeep:
         return min(wanted if image is None else [*wanted, image], default=None)
 
     def _install(self, shard: Shard, manifest: SnapshotManifest) -> bool:
-        """Replace a shard's state by the checked image in its directory; False while it is in use."""
-        if self._checkpoints.busy(shard):
+        """Replace a shard's state by the checked image in its directory; False while it is in use.
+
+        The log must know the term of the image before it begins behind it: a worker that ends right after
+        that could not start again.
+        """
+        if self._checkpoints.busy(shard) or self._wal.log(shard.number).hard_state.term < manifest.term:
             return False
         directory = self._directory(shard.number)
         self._release(shard)

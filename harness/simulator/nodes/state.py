@@ -96,8 +96,6 @@ class State:
         self.rows = Rows({}, 0)
         self.membership = membership.packed()
         """The last one applied, at first that of the configuration."""
-        self.generation = 0
-        """How often the whole state was replaced."""
         self._saved = self.image()
 
     def reader(self) -> Rows:
@@ -144,7 +142,6 @@ class State:
     def replace(self, image: Image) -> None:
         """A snapshot takes the place of everything; opened again, it is durable."""
         self._return_to(image)
-        self.generation += 1
         self.reopen()
 
     def _return_to(self, image: Image) -> None:

@@ -176,7 +176,8 @@ class Worker:
             self._tick(now)
         if self.transfers.received is not None:
             self._begin_install(self.transfers.received)
-            return
+            if self._installing:
+                return
         shard = self.shard
         self.desk.route(shard, now)
         executed = shard.execute(self._world.catalog, self._node.clock)
@@ -311,14 +312,11 @@ class Worker:
             self._checkpointing = True
             longest = options.checkpoint_takes_ms * (10 if self._disk.slow else 1)
             delay = self._world.rng.randint(1, longest)
-            self._world.agenda.plan(delay, self._checkpoint_done, state.image(), state.generation)
+            self._world.agenda.plan(delay, self._checkpoint_done, state.image())
 
-    def _checkpoint_done(self, image: Image, generation: int) -> None:
-        """The thread has it on disk; the loop hears of it in its next turn.
-
-        A checkpoint of a state that a snapshot replaced meanwhile is given up.
-        """
-        if self._node.worker is self and self._disk.state.generation == generation:
+    def _checkpoint_done(self, image: Image) -> None:
+        """The thread has it on disk; the loop hears of it in its next turn."""
+        if self._node.worker is self:
             self._checkpointing = False
             self._disk.state.save(image)
             self._saved.append(image)
@@ -342,6 +340,8 @@ class Worker:
 
     def _begin_install(self, image: Image) -> None:
         """From here on the snapshot will take the place of the state, whatever happens."""
+        if self._must_wait(image):
+            return
         self.transfers.received = None
         if self.shard.leads or image.applied.index <= self._disk.state.applied.index:
             return
@@ -349,6 +349,10 @@ class Worker:
         self.reads.drain(self.shard)
         self._disk.installing = image
         self._after_a_while(self._install_state, image)
+
+    def _must_wait(self, image: Image) -> bool:
+        """As the real one: a checkpoint is being made, or the log does not know the image's term yet."""
+        return self._checkpointing or self._disk.log.hard_state.term < image.applied.term
 
     def _after_a_while(self, action: Callable[[Image], None], image: Image) -> None:
         self._world.agenda.plan(self._world.rng.randint(0, 50), self._install, action, image)
@@ -367,7 +371,6 @@ class Worker:
 
     def _install_state(self, image: Image) -> None:
         self._disk.state.replace(image)
-        self._checkpointing = False
         self._after_a_while(self._install_log, image)
 
     def _install_log(self, image: Image) -> None:

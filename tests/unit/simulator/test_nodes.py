@@ -123,7 +123,7 @@ BROKEN: dict[str, Case] = {
         "not its outcome",
     ),
     "an executor that takes any clock": (Parts(executor=broken.TakesAnyClock), CLOCKS, 0, "goes back"),
-    "an executor that loses index entries": (Parts(executor=broken.LosesIndexEntries), None, 0, "index "),
+    "an executor that loses index entries": (Parts(executor=broken.LosesIndexEntries), None, 1, "index "),
     "a shard that answers at once": (Parts(shard=broken.AnswersAtOnce), None, 0, "not its outcome"),
     "a shard that answers what was displaced": (Parts(shard=broken.AnswersTheDisplaced), DEPOSED, 0, ""),
     "a shard that keeps batches in flight": (
@@ -139,15 +139,15 @@ BROKEN: dict[str, Case] = {
         0,
         "stale read",
     ),
-    "a worker that speaks before the sync": (Parts(worker=broken.SpeaksBeforeTheSync), POWER, 6, "lacks"),
+    "a worker that speaks before the sync": (Parts(worker=broken.SpeaksBeforeTheSync), POWER, 18, "lacks"),
     "a log that forgets synced turns": (Parts(log=broken.ForgetsSyncedTurns), POWER, 0, ""),
     "a log that tears a turn": (Parts(log=broken.TearsATurn), POWER, 8, "the hard state"),
-    "a disk that forgets an installation": (Parts(disk=broken.ForgetsAnInstallation), INSTALLS, 0, "applied"),
+    "a disk that forgets an installation": (Parts(disk=broken.ForgetsAnInstallation), INSTALLS, 4, "applied"),
     "a state that loses a row": (Parts(state=broken.LosesARow), None, 0, "another state"),
     "a state that applies again": (Parts(state=broken.AppliesAgain), POWER, 0, "another state"),
     "a state that loses a checkpoint": (Parts(state=broken.LosesACheckpoint), CHECKPOINTS, 0, "applied"),
-    "a state that keeps an old checkpoint": (
-        Parts(state=broken.KeepsAnOldCheckpoint),
+    "a worker that installs amid a checkpoint": (
+        Parts(worker=broken.InstallsAmidACheckpoint),
         SLOW_CHECKPOINTS,
         1,
         "applied",
