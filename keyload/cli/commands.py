@@ -81,6 +81,34 @@ COMMANDS = (
         operands=(1, 1),
         options=("--url", "--profile"),
     ),
+    Command(
+        words=("pack-backup",),
+        usage="pack-backup <backup> <new file>",
+        summary="make one archive file of a backup",
+        runs="keyload.cli.offline:pack_backup",
+        operands=(2, 2),
+    ),
+    Command(
+        words=("unpack-backup",),
+        usage="unpack-backup <file> <empty directory>",
+        summary="make a backup of an archive file",
+        runs="keyload.cli.offline:unpack_backup",
+        operands=(2, 2),
+    ),
+    Command(
+        words=("inspect-artifact",),
+        usage="inspect-artifact <file>",
+        summary="check an archive file and list what it holds",
+        runs="keyload.cli.offline:inspect_artifact",
+        operands=(1, 1),
+    ),
+    Command(
+        words=("copy-artifact",),
+        usage="copy-artifact <file> <store directory>",
+        summary="copy an archive file under its hash and check the copy",
+        runs="keyload.cli.offline:copy_artifact",
+        operands=(2, 2),
+    ),
 )
 
 _NOTES = """\
