@@ -14,27 +14,28 @@ from keyload.codec.identity import atomic_partition_id, data_shard, partition_ke
 from keyload.codec.text_formats import Texts
 from keyload.contract.admin import (
     ADMIN_ADMISSION,
+    ADMIN_BACKUP,
     CommandAdmissionLimits,
     CommandAdmissionSnapshot,
     NodeAdmissionStatus,
 )
 from keyload.contract.cluster import ADMIN_STATUS, NodeStatus
-from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
+from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.limits import whole
 from keyload.contract.operation import Operation
 from keyload.contract.operations import partition_of, write_identity_of
 from keyload.front.admission import HttpGate
+from keyload.front.backups import BackupDesk
 from keyload.front.barrier import lost
 from keyload.front.calls import Caller, Outcome
-from keyload.front.workers import Answer, WorkerHub, unknown_outcome
+from keyload.front.workers import WorkerHub, payload_of, unknown_outcome
 from keyload.link import log
 from keyload.link.launch import CommandLimits
-from keyload.link.messages import PartitionKey, Refusal
+from keyload.link.messages import PartitionKey
 
 SYSTEM_SHARD = 0
 MAX_REPLY_BYTES = whole("http.maxDataReplyBytes")
 
-_problems = msgspec.msgpack.Decoder(Problem)
 _statuses = msgspec.json.Decoder(NodeStatus)
 
 
@@ -61,6 +62,7 @@ class Execution:
         shards: int,
         gate: HttpGate,
         ready: Callable[[], bool],
+        backups: BackupDesk,
         limits: CommandLimits | None = None,
     ) -> None:
         self._hub = hub
@@ -71,6 +73,7 @@ class Execution:
         self._answered_here: dict[str, Callable[[Caller], Awaitable[bytes]]] = {
             ADMIN_ADMISSION.name: self._admission,
             ADMIN_STATUS.name: self._status,
+            ADMIN_BACKUP.name: backups.make,
         }
 
     async def execute(
@@ -98,7 +101,8 @@ class Execution:
             return Outcome(request_id, problem=error.problem)
         except Exception as error:
             log.failure(log.Category.REQUEST_FAILED, error)
-            return Outcome(request_id, problem=lost().problem)
+            failure = lost() if operation.kind == "read" else unknown_outcome()
+            return Outcome(request_id, problem=failure.problem)
         return Outcome(request_id, payload=payload)
 
     async def _command(
@@ -117,7 +121,7 @@ class Execution:
             control=operation.admission_class == "control",
         )
         try:
-            return _payload(await submitted)
+            return payload_of(await submitted)
         except KeyLoadError:
             raise
         except Exception as error:
@@ -126,7 +130,7 @@ class Execution:
 
     async def _read(self, caller: Caller, operation: Operation, request: Any) -> bytes:
         shard, partition = self._place(operation, request)
-        payload = _payload(
+        payload = payload_of(
             await self._hub.read(
                 shard=shard,
                 operation=operation.name,
@@ -162,7 +166,7 @@ class Execution:
         if not caller.principal.cluster_administrator:
             raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may read this.")
         usages = [
-            _usages.decode(_payload(await self._hub.usage(worker))) for worker in range(self._hub.workers)
+            _usages.decode(payload_of(await self._hub.usage(worker))) for worker in range(self._hub.workers)
         ]
         usage = CommandAdmissionSnapshot(
             commands=sum(usage.commands for usage in usages),
@@ -174,10 +178,3 @@ class Execution:
         )
         limits = msgspec.convert(self._limits, CommandAdmissionLimits, from_attributes=True)
         return msgspec.json.encode(NodeAdmissionStatus(limits=limits, usage=usage, http=self._gate.status()))
-
-
-def _payload(answer: Answer) -> bytes:
-    """The result of an answer; a refusal is raised as the failure it carries."""
-    if isinstance(answer, Refusal):
-        raise KeyLoadError.from_problem(_problems.decode(answer.payload))
-    return answer.payload

@@ -14,12 +14,13 @@ from itertools import count
 import msgspec
 import zmq
 
-from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.front.barrier import BarrierAnswer, SharedBarrier, lost
 from keyload.front.links import WorkerLink
 from keyload.link import log
 from keyload.link.catalog import Catalog
 from keyload.link.messages import (
+    BackupShard,
     Barrier,
     CatalogDelta,
     Command,
@@ -38,8 +39,13 @@ from keyload.link.messages import (
 Answer = Reply | Refusal
 _Result = Reply | Refusal | Confirmed | KeyLoadError
 
+BACKUP_SECONDS = 3600.0
+"""How long one image of a backup may take."""
+
 MAX_CALLS = 16_384
 """Calls of all kinds that may be unanswered at once."""
+
+_problems = msgspec.msgpack.Decoder(Problem)
 
 
 class _Call:
@@ -81,8 +87,14 @@ class WorkerHub:
         self._links: dict[int, WorkerLink] = {}
         self._complete: dict[int, bool] = {}
         self._numbers = count(1)
-        self._reads: dict[int, _Call] = {}  # both in order of their deadlines
+        self._reads: dict[int, _Call] = {}  # each in order of its deadlines
         self._commands: dict[int, _Call] = {}
+        self._backups: dict[int, _Call] = {}
+        self._calls = (
+            (self._reads, lost),
+            (self._commands, unknown_outcome),
+            (self._backups, unknown_outcome),
+        )
         self._barrier = SharedBarrier(self._begin_barrier, self._call_seconds)
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -110,7 +122,7 @@ class WorkerHub:
             return
         link.close()
         self._complete[worker] = False
-        for calls, failure in ((self._reads, lost), (self._commands, unknown_outcome)):
+        for calls, failure in self._calls:
             for number in [number for number, call in calls.items() if call.link is link]:
                 calls.pop(number).answer(failure())
         log.event(log.Category.WORKER_DETACHED, worker=worker)
@@ -132,7 +144,7 @@ class WorkerHub:
     @property
     def outstanding(self) -> int:
         """Unanswered calls, those whose caller has left included."""
-        return len(self._reads) + len(self._commands)
+        return sum(len(calls) for calls, _ in self._calls)
 
     # -- calls -----------------------------------------------------------------------------------------------
 
@@ -185,6 +197,14 @@ class WorkerHub:
         link.send(Usage(self._register(self._reads, link, self._call_seconds, partial(_settle, future))))
         return future
 
+    def backup(self, shard: int, backup: str) -> asyncio.Future[Answer]:
+        """Ask for the image of a shard in a backup; UnknownWriteOutcome when no answer comes."""
+        link = self._link(shard % self.workers)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        call = self._register(self._backups, link, BACKUP_SECONDS, partial(_settle, future))
+        link.send(BackupShard(call, shard, backup))
+        return future
+
     def confirm(self) -> asyncio.Future[int]:
         """The catalog version that a system-shard barrier confirmed which began after this call (SEC-41)."""
         return self._barrier.wait()
@@ -231,7 +251,7 @@ class WorkerHub:
         """End what is over time: one timer for all calls."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for calls, failure in ((self._reads, lost), (self._commands, unknown_outcome)):
+        for calls, failure in self._calls:
             expired: list[int] = []
             for number, call in calls.items():
                 if call.deadline > now:
@@ -258,14 +278,14 @@ class WorkerHub:
             self._take_fault(link, message)
 
     def _answered(self, link: WorkerLink, message: Reply | Refusal | Confirmed) -> None:
-        call = self._reads.get(message.call) or self._commands.get(message.call)
-        if call is None:
+        calls = next((calls for calls, _ in self._calls if message.call in calls), None)
+        if calls is None:
             return  # its time was over
+        call = calls[message.call]
         if call.link is not link or (isinstance(message, Confirmed) and not call.barrier):
             log.event(log.Category.LINK_MESSAGE_UNEXPECTED, worker=link.worker)
             return
-        self._reads.pop(message.call, None)
-        self._commands.pop(message.call, None)
+        del calls[message.call]
         call.answer(message)
 
     def _take_catalog(self, link: WorkerLink, delta: CatalogDelta) -> None:
@@ -304,6 +324,13 @@ class WorkerHub:
         self._complete[link.worker] = False
         if self._on_fault is not None:
             self._on_fault(link.worker, category)
+
+
+def payload_of(answer: Answer) -> bytes:
+    """The result of an answer; a refusal is raised as the failure it carries."""
+    if isinstance(answer, Refusal):
+        raise KeyLoadError.from_problem(_problems.decode(answer.payload))
+    return answer.payload
 
 
 def unknown_outcome() -> KeyLoadError:

@@ -7,6 +7,8 @@ MessagePack bytes (`payload`) that only the process that executes it decodes.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 PartitionKey = tuple[str, str, str, str]
@@ -94,6 +96,15 @@ class Usage(_Message, frozen=True, tag="u"):
     call: int
 
 
+class BackupShard(_Message, frozen=True, tag="s"):
+    """Asks for an image of a shard in the backup `backup` (32 hex digits), cut behind a barrier begun after
+    it arrived; answered by `Reply` with the JSON of a `backup.ShardImage` once the file is durable."""
+
+    call: int
+    shard: int
+    backup: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+
+
 class Fault(_Message, frozen=True, tag="!"):
     """A worker tells its front that it stops, with a closed category, before it exits."""
 
@@ -138,6 +149,6 @@ class Evidence(_Message, frozen=True, tag="e"):
     read: Read
 
 
-FrontToWorker = Command | Read | Barrier | CatalogDelta | Usage | Reply | Refusal
+FrontToWorker = Command | Read | Barrier | CatalogDelta | Usage | BackupShard | Reply | Refusal
 WorkerToFront = Reply | Refusal | Confirmed | CatalogDelta | Fault | Ready | Evidence
 PeerToPeer = Raft | Forward | ForwardReply
