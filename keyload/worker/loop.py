@@ -21,6 +21,7 @@ from keyload.link.framing import FrameError, pack, unpack_from_front
 from keyload.link.launch import WorkerLaunch
 from keyload.link.log import Category
 from keyload.link.messages import (
+    BackupShard,
     Barrier,
     CatalogDelta,
     Command,
@@ -43,6 +44,7 @@ from keyload.worker.commands import CommandDesk
 from keyload.worker.feed import CatalogFeed
 from keyload.worker.front import FrontQueue, front_socket
 from keyload.worker.leadership import Leadership
+from keyload.worker.images import ImageDesk
 from keyload.worker.readers import ReadDesk
 from keyload.worker.shard import Shard
 from keyload.worker.space import Space
@@ -99,12 +101,14 @@ class Worker:
             send_front=self._to_front.append,
             send_peer=self._send_peer,
         )
+        self._images = ImageDesk(Path(launch.directory), self._to_front.append)
         self._reads = ReadDesk(
             launch,
             shards=shards,
             catalog=self.catalog,
             send_front=self._to_front.append,
             evidence_found=self._commands.evidence_found,
+            take_image=self._images.ask,
         )
         self._leadership = Leadership(launch, shards, self._commands)
         self._announced = False
@@ -124,6 +128,8 @@ class Worker:
                 self._front.send(pack([Fault("worker-stopped")]), zmq.NOBLOCK)
             self._front.close(linger=200)
             raise
+        finally:
+            self._images.close()
         self._say_goodbye()
 
     def _work(self) -> None:
@@ -208,7 +214,7 @@ class Worker:
         match message:
             case Command():
                 self._commands.from_front(message, now)
-            case Read() | Barrier():
+            case Read() | Barrier() | BackupShard():
                 self._reads.arrive(message, now)
             case CatalogDelta():
                 self.catalog.apply(message)
@@ -263,6 +269,7 @@ class Worker:
         self._commands.sweep(now)
         self._reads.sweep(now)
         self._space.tick(now)
+        self._images.tick()
         self._leadership.tick(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from keyload.contract.errors import ErrorCode
 from keyload.link.catalog import Catalog
 from keyload.link.launch import WorkerLaunch
-from keyload.link.messages import Barrier, Confirmed, Read, Refusal, Reply, WorkerToFront
+from keyload.link.messages import BackupShard, Barrier, Confirmed, Read, Refusal, Reply, WorkerToFront
 from keyload.models.context import NodeFacts
 from keyload.storage import Reader
 from keyload.worker.batch import Answer
@@ -23,6 +23,7 @@ MAX_WAITING = 4096
 """Reads one shard may hold; the front's admission keeps below it."""
 
 EvidenceFound = Callable[[Missing, Answer], None]
+TakeImage = Callable[[Shard, BackupShard], None]
 
 
 class ReadDesk:
@@ -36,12 +37,14 @@ class ReadDesk:
         catalog: Catalog,
         send_front: Callable[[WorkerToFront], None],
         evidence_found: EvidenceFound,
+        take_image: TakeImage,
     ) -> None:
         self._launch = launch
         self._shards = shards
         self._catalog = catalog
         self._send_front = send_front
         self._evidence_found = evidence_found
+        self._take_image = take_image
         self._answerers = {
             number: ReadAnswerer(shard=number, incarnation=launch.incarnation) for number in shards
         }
@@ -50,10 +53,10 @@ class ReadDesk:
             launch.node_number: launch.node_id
         }
 
-    def arrive(self, message: Read | Barrier, now: float) -> None:
-        """A read or a catalog confirmation from the front."""
+    def arrive(self, message: Read | Barrier | BackupShard, now: float) -> None:
+        """What the front asks that waits for a barrier."""
         read = ReadCall(message, now + self._launch.call_ms / 1000)
-        shard = self._shards.get(message.shard if isinstance(message, Read) else 0)
+        shard = self._shards.get(0 if isinstance(message, Barrier) else message.shard)
         if shard is None:
             self._refuse(read, ErrorCode.OWNERSHIP_LOST)
         elif not shard.replayed:
@@ -80,6 +83,8 @@ class ReadDesk:
                 message = read.message
                 if isinstance(message, Barrier):
                     self._send_front(Confirmed(message.call, self._catalog.version))
+                elif isinstance(message, BackupShard):
+                    self._take_image(shard, message)
                 elif message.catalog_version > self._catalog.version:
                     self._later.append(read)
                 else:
