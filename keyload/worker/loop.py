@@ -153,7 +153,6 @@ class Worker:
     def close(self) -> None:
         """Make all state durable, close every file, and note that the stop was an ordered one."""
         for shard in self._shards.values():
-            shard.store.sync()
             shard.store.close()
         self._wal.close()
         mark_clean(Path(self._launch.directory) / f"worker-{self._launch.worker}")
