@@ -73,7 +73,11 @@ def back_up(database: Path, target: Path) -> Manifest:
     """Make the backup `target` of a database, with what this node knows to be committed (BKP-5)."""
     with directory_for(target) as stage, held(database) as directory:
         identity = directory.identity()
-        images = [image for worker in range(identity.guard.workers) for image in _images(directory, identity, worker, stage)]
+        images = [
+            image
+            for worker in range(identity.guard.workers)
+            for image in _images(directory, identity, worker, stage)
+        ]
         return complete(stage, new_id(), identity, images)
 
 

@@ -1,4 +1,4 @@
-"""A database made out of a backup: a new life that remembers everything and has promised nothing (BKP-12..17).
+"""A database made out of a backup: a new life that remembers all and has promised nothing (BKP-12..BKP-17).
 
 The whole database is made beside its place and gets its name when it is complete and durable. Each shard
 begins with one commit that records the restore; its log is empty behind that commit, and the replica counts
@@ -11,7 +11,6 @@ import uuid
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from keyload.backup.checking import Backup, check
 from keyload.backup.manifest import SYSTEM_SHARD, ShardImage, damaged
@@ -35,7 +34,7 @@ from keyload.storage import (
     stored_form,
     verify_image,
 )
-from keyload.storage.files import private_directory, sync_directory
+from keyload.storage.files import private_directory
 from keyload.storage.layout import DATA_FILE
 
 

@@ -21,7 +21,10 @@ from keyload.storage import Identity, files
 
 PLAN = "restore.json"
 SIGNING_KEY = "signing.key"
+_DRAFT = ".partial"
+_TAKEN = frozenset((".", "..", PLAN, SIGNING_KEY, _DRAFT))
 _PLAN_BYTES = 4096
+_NAME_BYTES = 255
 
 
 class _Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +76,7 @@ def _restore_voter(backup: Backup, plan: _Plan, voter: str, stage: Path) -> None
     home = stage / voter
     if home.exists():
         return
-    draft = stage / f"{voter}.partial"
+    draft = stage / _DRAFT
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(mode=files.DIRECTORY_MODE)
     build(backup, Identity(plan.incarnation, voter, backup.identity.guard), draft)
@@ -86,7 +89,12 @@ def _voters(backup: Backup) -> tuple[str, ...]:
     """The names of the databases. A name that cannot be that of a directory is refused."""
     voters = backup.identity.guard.voters or (backup.identity.node_id,)
     for voter in voters:
-        if "/" in voter or "\0" in voter or voter in (".", "..", PLAN, SIGNING_KEY) or len(voter.encode()) > 200:
+        if (
+            "/" in voter
+            or "\0" in voter
+            or voter in (".", "..", PLAN, SIGNING_KEY)
+            or len(voter.encode()) > 200
+        ):
             raise KeyLoadError(ErrorCode.VALIDATION, "The name of a node cannot be the name of a directory.")
     return voters
 

@@ -43,8 +43,8 @@ from keyload.worker.admission import CommandGate
 from keyload.worker.commands import CommandDesk
 from keyload.worker.feed import CatalogFeed
 from keyload.worker.front import FrontQueue, front_socket
-from keyload.worker.leadership import Leadership
 from keyload.worker.images import ImageDesk
+from keyload.worker.leadership import Leadership
 from keyload.worker.readers import ReadDesk
 from keyload.worker.shard import Shard
 from keyload.worker.space import Space
