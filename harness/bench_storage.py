@@ -43,7 +43,7 @@ def rate(name: str, count: int, work: Callable[[], object]) -> Rate:
 def log_rates(directory: Path) -> Iterator[Rate]:
     """Turns and entries of the log, synced; and how fast a log is read when it is opened."""
     written = 0
-    with Wal(directory / "wal", worker=0, incarnation=INCARNATION) as log:
+    with Wal(directory / "wal", worker=0, incarnation=INCARNATION).begin() as log:
 
         def turns(count: int, shards: int, entries: int, data: bytes) -> None:
             nonlocal written
@@ -74,7 +74,7 @@ def log_rates(directory: Path) -> Iterator[Rate]:
         )
 
     def reopen() -> None:
-        Wal(directory / "wal", worker=0, incarnation=INCARNATION).close()
+        Wal(directory / "wal", worker=0, incarnation=INCARNATION).begin().close()
 
     yield rate("log: entries replayed on opening", written * 3, reopen)
 

@@ -47,22 +47,28 @@ class MessageKind(IntEnum):
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One place of the log. `data` is opaque; the empty entry of a new leader has b""."""
+    """One place of the log. `data` is opaque; the empty entry of a new leader has b"".
+
+    `membership`: the data is a packed `Membership`, which is consensus' own affair.
+    """
 
     term: Count
     index: Count
     data: bytes
+    membership: bool = False
 
 
 class HardState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What must be on disk before any message that depends on it (CLU-7). `vote` 0 means none.
 
     `commit` is a hint that spares work after a restart; it never exceeds what was on disk before this record.
+    `joined`: this replica may vote and stand for election (CLU-18).
     """
 
     term: Count = 0
     vote: Count = 0
     commit: Count = 0
+    joined: bool = False
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):

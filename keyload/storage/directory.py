@@ -137,8 +137,7 @@ class NodeDirectory:
     def _check_logs(self, workers: int) -> None:
         """Refuse a directory whose logs are gone."""
         for worker in range(workers):
-            log = self.worker_directory(worker) / "wal"
-            if not segments.segment_path(log, segments.FIRST_SEGMENT).exists():
+            if not segments.segment_numbers(self.worker_directory(worker) / "wal"):
                 raise KeyLoadError(ErrorCode.CORRUPTION, f"The log of worker {worker} is missing.")
 
 

@@ -31,6 +31,7 @@ FORMAT = b"keyload state" + struct.pack("<H", 1)
 """Signature and version of the state (STO-3)."""
 
 _POSITION = struct.Struct("<QQ")
+POSITION_BYTES = _POSITION.size
 
 
 class Databases(NamedTuple):
@@ -42,20 +43,21 @@ class Databases(NamedTuple):
 
 
 class Position(msgspec.Struct, frozen=True, order=True):
-    """The last applied entry of a shard's log: its index and its term; zeros before the first."""
+    """An entry of a shard's log, in a store the last applied one: its index and its term; zeros before the
+    first."""
 
     index: int
     term: int
 
     def packed(self) -> bytes:
-        """As it stands under `POSITION_KEY`."""
+        """As it stands under `POSITION_KEY` and in the log."""
         return _POSITION.pack(self.index, self.term)
 
     @classmethod
     def unpacked(cls, stored: bytes | memoryview | None) -> Self:
-        """Undo `packed`; Corruption when the store does not hold a position."""
+        """Undo `packed`; Corruption when nothing or something else is stored."""
         if stored is None or len(stored) != _POSITION.size:
-            raise KeyLoadError(ErrorCode.CORRUPTION, "The state of a shard has lost its position in the log.")
+            raise KeyLoadError(ErrorCode.CORRUPTION, "A position in the log is missing or damaged.")
         return cls(*_POSITION.unpack(stored))
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from keyload.codec.checksums import crc32
 from keyload.consensus.messages import Entry, HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.storage.layout import POSITION_BYTES, Position
 
 MARK_BYTES = 8
 MAXIMUM_SHARD = 0xFFFF
@@ -29,10 +30,13 @@ _HEADER_CHECKED_BYTES = _HEADER.size - 4
 _HEAD = struct.Struct("<BxHIIQQ")
 """Kind, shard, bytes and checksum of the payload, term, index (of a hard state: its commit index)."""
 
-_VOTE = struct.Struct("<Q")
+_STATE = struct.Struct("<QB")
+"""Vote, joined."""
 
 HEADER_BYTES = _HEADER.size
 HEAD_BYTES = _HEAD.size
+STATE_BYTES = _STATE.size
+BASE_BYTES = POSITION_BYTES
 
 
 class RecordKind(IntEnum):
@@ -40,6 +44,11 @@ class RecordKind(IntEnum):
 
     HARD_STATE = 1
     ENTRY = 2
+    BASE = 3
+    """The log of the shard begins behind the entry with this index and term. The payload says where it ends
+    then: at the same entry, or where it ended before, because everything behind the base was kept."""
+    MEMBERSHIP = 4
+    """An entry that holds a membership."""
 
 
 class Record(NamedTuple):
@@ -86,20 +95,35 @@ class TurnDamage(Exception):
 
 
 def hard_state_record(shard: int, state: HardState) -> Record:
-    """The record of a shard's term, vote and commit index."""
-    return Record(RecordKind.HARD_STATE, shard, state.term, state.commit, _VOTE.pack(state.vote))
+    """The record of a shard's hard state."""
+    payload = _STATE.pack(state.vote, state.joined)
+    return Record(RecordKind.HARD_STATE, shard, state.term, state.commit, payload)
 
 
 def entry_record(shard: int, entry: Entry) -> Record:
     """The record of one log entry."""
-    return Record(RecordKind.ENTRY, shard, entry.term, entry.index, entry.data)
+    kind = RecordKind.MEMBERSHIP if entry.membership else RecordKind.ENTRY
+    return Record(kind, shard, entry.term, entry.index, entry.data)
+
+
+def base_record(shard: int, base: Position, last: Position) -> Record:
+    """The record that a shard's log begins behind `base` and ends with `last`."""
+    return Record(RecordKind.BASE, shard, base.term, base.index, last.packed())
 
 
 def hard_state(payload: bytes | memoryview, head: Head) -> HardState:
-    """Undo `hard_state_record`; Corruption when the payload is no vote."""
-    if head.length != _VOTE.size:
+    """Undo `hard_state_record`; Corruption when the payload is none of its."""
+    if head.length != _STATE.size:
         raise KeyLoadError(ErrorCode.CORRUPTION, "A hard state in the log has a wrong length.")
-    return HardState(term=head.term, vote=_VOTE.unpack(payload)[0], commit=head.position)
+    vote, joined = _STATE.unpack(payload)
+    if joined > 1:
+        raise KeyLoadError(ErrorCode.CORRUPTION, "A hard state in the log has an unknown mark.")
+    return HardState(term=head.term, vote=vote, commit=head.position, joined=bool(joined))
+
+
+def base_and_last(payload: bytes | memoryview, head: Head) -> tuple[Position, Position]:
+    """Undo `base_record`; Corruption when the payload is none of its."""
+    return Position(head.position, head.term), Position.unpacked(payload)
 
 
 def pack_turn(

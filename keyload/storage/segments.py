@@ -1,13 +1,13 @@
 """The files of the log: fixed in size, allocated beforehand, one after the other without a gap.
 
-A segment begins with a header that says what it is and whose; the rest is zero until turns are written. All
-of a new segment is on disk before it gets its name. The segment before is sealed next, and only then the new
-one is written to, so a missing last segment is noticed.
+A segment begins with a header that says what it is and whose. Its first turn tells base, end and hard state
+of every shard, so that older segments can be dropped; the rest is zero until turns are written. All of that
+is on disk before a new segment gets its name. The segment before is sealed next, and only then the new one is
+written to, so a missing last segment is noticed.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import secrets
@@ -20,10 +20,10 @@ from uuid import UUID
 
 from keyload.codec.checksums import crc32
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.storage import files, records
+from keyload.storage import files, fresh, records
 
 FIRST_SEGMENT = 1
-"""The log is whole as long as this segment is there; nothing removes segments before checkpoints do."""
+"""The only one that may begin without a turn that tells the state of all shards."""
 
 SEGMENT_BYTES = 64 << 20
 MAXIMUM_SEGMENT_BYTES = 1 << 30
@@ -38,7 +38,6 @@ _HEADER = struct.Struct("<8sHHxxxxQQQ16s8sI")
 
 _HEADER_CHECKED_BYTES = _HEADER.size - 4
 _NAME = re.compile(r"([0-9]{4,})\.log")
-_FRESH = "fresh"
 _OPEN_READERS = 4
 
 
@@ -61,9 +60,9 @@ class SegmentHeader(NamedTuple):
 class Segment:
     """One open segment, written and synced by its owner alone."""
 
-    def __init__(self, path: Path, header: SegmentHeader) -> None:
+    def __init__(self, header: SegmentHeader, descriptor: int) -> None:
         self.header = header
-        self._descriptor = files.open_private(path, os.O_RDWR)
+        self._descriptor = descriptor
 
     def write(self, buffers: Sequence[bytes], start: int) -> None:
         """Write at `start` with one call; OSError when it fails or is cut short."""
@@ -81,13 +80,17 @@ class Segment:
             self._descriptor = -1
 
 
-class SegmentReaders:
-    """Reads places of any segment; a place is the segment's number in the upper 32 bits and an offset
-    below."""
+class SegmentFiles:
+    """The segments that are there, their sizes and where the log ends in the last of them.
+
+    A place is the segment's number in the upper 32 bits and an offset below.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._descriptors: dict[int, int] = {}
+        self.sizes: dict[int, int] = {}
+        self.end = 0
 
     def read(self, place: int, length: int) -> bytes:
         """The bytes at a place, fewer at the end of the file; OSError when they cannot be read."""
@@ -100,6 +103,27 @@ class SegmentReaders:
             self._descriptors[number] = descriptor
         return os.pread(descriptor, length, place & 0xFFFFFFFF)
 
+    def bytes_behind(self, place: int) -> int:
+        """How much of the log lies at a place and behind it."""
+        first = place >> 32
+        last = max(self.sizes)
+        earlier = sum(size for number, size in self.sizes.items() if first <= number < last)
+        return earlier + self.end - (place & 0xFFFFFFFF)
+
+    def remove_before(self, number: int) -> int:
+        """Remove the segments before this one, the oldest first, and return how many bytes they had. OSError
+        when that fails."""
+        freed = 0
+        dropped = [old for old in sorted(self.sizes) if old < number]
+        for old in dropped:
+            segment_path(self._directory, old).unlink()
+            freed += self.sizes.pop(old)
+            if old in self._descriptors:
+                os.close(self._descriptors.pop(old))
+        if dropped:
+            files.sync_directory(self._directory)
+        return freed
+
     def close(self) -> None:
         """Close all files."""
         while self._descriptors:
@@ -111,53 +135,62 @@ def place_in(segment: int, offset: int) -> int:
     return segment << 32 | offset
 
 
+def segment_of(place: int) -> int:
+    """Number of the segment of a place."""
+    return place >> 32
+
+
 def segment_path(directory: Path, number: int) -> Path:
     """The file of a segment."""
     return directory / f"{number:04d}.log"
 
 
-def create_segment(directory: Path, owner: LogOwner, number: int, first_turn: int, size: int) -> Segment:
-    """Make the next segment, durable with its name, and open it.
+def open_segment(directory: Path, header: SegmentHeader) -> Segment:
+    """Open a segment that is there to write to it."""
+    return Segment(header, files.open_private(segment_path(directory, header.number), os.O_RDWR))
 
-    ResourceExhausted when the disk is full; then nothing is left of it and the call may be repeated. OSError
-    for any other failure.
+
+def begin_segment(
+    directory: Path, owner: LogOwner, header: SegmentHeader, descriptor: int, head: Sequence[bytes]
+) -> Segment:
+    """Make the file that `fresh` allocated a segment that begins with the turn `head`, durable with its name.
+
+    ResourceExhausted when the disk is full, before the segment has its name; OSError for any other failure.
     """
-    header = SegmentHeader(size, number, first_turn, secrets.token_bytes(records.MARK_BYTES))
-    fresh = directory / _FRESH
-    fresh.unlink(missing_ok=True)
+    segment = Segment(header, descriptor)
     try:
-        descriptor = files.open_private(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        try:
-            os.posix_fallocate(descriptor, 0, size)
-            os.pwrite(descriptor, _packed(header, owner), 0)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        segment.write([_packed(header, owner).ljust(DATA_START, b"\0"), *head], 0)
+        segment.sync()
     except OSError as error:
-        fresh.unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            detail = "There is no room for the next segment of the log."
-            raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, detail) from error
+        segment.close()
+        raise fresh.given_up(directory, error) from error
+    try:
+        fresh.path_in(directory).rename(segment_path(directory, header.number))
+        files.sync_directory(directory)
+    except OSError:
+        segment.close()
         raise
-    path = segment_path(directory, number)
-    fresh.rename(path)
-    files.sync_directory(directory)
-    return Segment(path, header)
+    return segment
 
 
 def begin_log(directory: Path, owner: LogOwner, size: int) -> None:
-    """Make the first segment of a log that has none."""
+    """Make the first segment of a log that has none. Errors as of `fresh.allocate`."""
     files.private_directory(directory)
     if not segment_numbers(directory):
-        create_segment(directory, owner, FIRST_SEGMENT, 1, size).close()
+        header = SegmentHeader(size, FIRST_SEGMENT, 1, new_mark())
+        begin_segment(directory, owner, header, fresh.allocate(directory, size), []).close()
+
+
+def new_mark() -> bytes:
+    """A mark for a segment, which nobody can guess."""
+    return secrets.token_bytes(records.MARK_BYTES)
 
 
 def segment_numbers(directory: Path) -> list[int]:
-    """Numbers of the segments that are there; Corruption when one is missing."""
-    numbers = sorted(int(match[1]) for path in directory.iterdir() if (match := _NAME.fullmatch(path.name)))
-    if numbers and numbers != list(range(FIRST_SEGMENT, FIRST_SEGMENT + len(numbers))):
-        raise KeyLoadError(ErrorCode.CORRUPTION, "A segment of the log is missing.")
-    return numbers
+    """Numbers of the segments that are there, in order."""
+    if not directory.exists():
+        return []
+    return sorted(int(match[1]) for path in directory.iterdir() if (match := _NAME.fullmatch(path.name)))
 
 
 def load_segment(directory: Path, owner: LogOwner, number: int) -> tuple[SegmentHeader, bytearray]:

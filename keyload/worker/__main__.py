@@ -108,6 +108,7 @@ def build(
     recover_state(directory)
     wal = Wal(directory / "wal", worker=launch.worker, incarnation=launch.incarnation, step=step)
     shards = {number: _shard(number, launch, wal, directory, step) for number in shard_numbers(launch)}
+    wal.begin()
     return Worker(launch, context=context, wal=wal, shards=shards, step=step, lifeline=lifeline)
 
 
@@ -146,8 +147,7 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
 
 def _check_covered(store: Store, log: ShardLog) -> None:
     """Raise Corruption when the state holds an entry that the log has not: synced turns were lost (STO-4)."""
-    applied = store.applied
-    if applied.index > log.last_index or applied.term != log.term(applied.index):
+    if not log.holds(store.applied.index, store.applied.term):
         store.close()
         raise KeyLoadError(ErrorCode.CORRUPTION, "The log lacks entries that the state of a shard holds.")
 

@@ -19,7 +19,13 @@ def ignore(step: str) -> None:
 def open_log(directory: Path, step: Callable[[str], None] = ignore, **options: int) -> Wal:
     """A log with small segments."""
     chosen = {"segment_bytes": SEGMENT_BYTES, **options}
-    return Wal(directory, worker=0, incarnation=INCARNATION, step=step, **chosen)
+    return Wal(directory, worker=0, incarnation=INCARNATION, step=step, **chosen).begin()
+
+
+def settle(wal: Wal) -> None:
+    """Wait until the next segment is prepared, if it is being prepared."""
+    if wal._fresh._thread is not None:
+        wal._fresh._thread.join()
 
 
 class ModelLog:

@@ -19,7 +19,7 @@ from keyload.consensus.messages import Entry, HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import ShardWrite, Wal, wal
 from keyload.storage.shard_log import PayloadCache, ShardLog
-from tests.unit.storage.log_model import SEGMENT_BYTES, ModelLog, files_of, open_log
+from tests.unit.storage.log_model import SEGMENT_BYTES, ModelLog, files_of, open_log, settle
 from tests.unit.storage.support import INCARNATION
 
 
@@ -125,6 +125,7 @@ def test_a_new_segment_is_durable_with_its_directory_before_it_is_used(
 ) -> None:
     log = open_log(tmp_path / "wal")
     log.write([(1, None, [Entry(1, 1, bytes(3000))])])
+    settle(log)
     calls: list[tuple[str, str]] = []
 
     def watched(name: str, function):  # type: ignore[no-untyped-def]
@@ -138,7 +139,8 @@ def test_a_new_segment_is_durable_with_its_directory_before_it_is_used(
         monkeypatch.setattr(os, name, watched(name, getattr(os, name)))
     log.write([(1, None, [Entry(1, 2, bytes(3000))])])
     assert calls == [
-        ("fsync", "fresh"),
+        ("pwritev", "fresh"),
+        ("fdatasync", "fresh"),
         ("fsync", "wal"),
         ("pwritev", "0001.log"),
         ("fdatasync", "0001.log"),
@@ -210,14 +212,15 @@ def test_a_disk_without_room_for_the_next_segment_leaves_the_log_usable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = open_log(tmp_path / "wal")
-    log.write([(1, None, [Entry(1, 1, bytes(3000))])])
 
     def no_room(*_: int) -> None:
         raise OSError(errno.ENOSPC, "no room")
 
-    before = files_of(tmp_path / "wal")
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", no_room)
+        log.write([(1, None, [Entry(1, 1, bytes(3000))])])
+        settle(log)
+        before = files_of(tmp_path / "wal")
         for _ in range(2):
             with pytest.raises(KeyLoadError) as caught:
                 log.write([(1, None, [Entry(1, 2, bytes(3000))])])

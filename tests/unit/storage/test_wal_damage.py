@@ -11,7 +11,7 @@ import pytest
 
 from keyload.consensus.messages import Entry, HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.storage import ShardWrite, Wal
+from keyload.storage import ShardWrite, Wal, records
 from keyload.storage.segments import DATA_START
 from tests.unit.storage.log_model import SEGMENT_BYTES, ModelLog, files_of, holds, open_log, put_files
 from tests.unit.storage.support import INCARNATION
@@ -26,6 +26,9 @@ LAST: list[ShardWrite] = [
     (2, None, [Entry(5, 2, b"\0" * 20)]),
 ]
 
+HEAD_END = DATA_START + records.turn_bytes(2, records.BASE_BYTES + records.STATE_BYTES)
+"""Where the first turn of a segment ends when the log has one shard."""
+
 
 class Built:
     """A log of one segment: its files before and after the last turn, what they hold, and where that turn
@@ -38,7 +41,7 @@ class Built:
                 log.write(turn)
                 model.write(turn)
             self.without_last = files_of(directory)["0001.log"]
-            self.start = log._end  # not the first byte that differs: the turn may begin with a zero
+            self.start = log._files.end  # not the first byte that differs: the turn may begin with a zero
             log.write(LAST)
         self.full = files_of(directory)["0001.log"]
         self.model = model
@@ -163,7 +166,7 @@ def test_the_log_of_another_worker_or_incarnation_is_refused(
 def three_segments(tmp_path: Path) -> dict[str, bytes]:
     with open_log(tmp_path / "built") as log:
         for index in range(1, 8):
-            log.write([(1, HardState(1, 1, index - 1), [Entry(1, index, bytes([index]) * 1200)])])
+            log.write([(1, HardState(1, 1, index - 1), [Entry(1, index, bytes([index]) * 1100)])])
     files = files_of(tmp_path / "built")
     assert sorted(files) == ["0001.log", "0002.log", "0003.log"]
     return files
@@ -209,7 +212,7 @@ def test_a_torn_last_turn_in_a_later_segment_is_cut_off(
 ) -> None:
     content = three_segments["0003.log"]
     end = len(content.rstrip(b"\0"))
-    for cut in range(DATA_START, end, 97):
+    for cut in range(HEAD_END, end, 97):
         put_files(tmp_path / "wal", {**three_segments, "0003.log": content[:cut].ljust(SEGMENT_BYTES, b"\0")})
         with open_log(tmp_path / "wal") as log:
             assert log.log(1).last_index == 6
