@@ -17,10 +17,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: int
-    """This node, one of `voters`; ids are positive."""
-    voters: tuple[int, ...]
+    """This node; ids are positive."""
     rng: Random
-    """The only source of chance: election timeouts and the numbers of read groups."""
+    """The only source of chance: election timeouts, the numbers of read groups and the name of this life. No
+    two lives of a replica may draw the same."""
     election_ticks_min: int = 20
     """For so long after its leader a follower ignores candidates; a leader must hear a majority within it."""
     election_ticks_max: int = 40
@@ -38,11 +38,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Reads (on a leader also followers' groups) that may wait for a barrier; then `read_index` refuses."""
 
     def __post_init__(self) -> None:
-        voters = self.voters
-        if not voters or len(set(voters)) != len(voters) or min(voters) < 1:
-            raise ValueError("voters must be distinct positive ids, at least one")
-        if self.id not in voters:
-            raise ValueError(f"node {self.id} is not among the voters {voters}")
+        self._check_positive("id")
         if self.heartbeat_ticks < 1:
             raise ValueError("heartbeat_ticks must be at least 1")
         if self.heartbeat_ticks * 5 > self.election_ticks_min:

@@ -8,7 +8,8 @@ from typing import Final
 from keyload.consensus.config import Config
 from keyload.consensus.errors import ConsensusError
 from keyload.consensus.log import LogStorage, RaftLog
-from keyload.consensus.messages import HardState, Message, MessageKind
+from keyload.consensus.membership import Membership
+from keyload.consensus.messages import HardState, Message, MessageKind, Ready
 from keyload.consensus.progress import Progress
 from keyload.consensus.quorum import majority
 from keyload.consensus.reads import ForwardedReads, ReadRounds
@@ -33,13 +34,20 @@ ENTRY_COST: Final = 64
 
 
 class Core:
-    """Term, vote, role, log and outgoing messages of one replica."""
+    """Term, vote, role, membership, log and outgoing messages of one replica."""
 
-    def __init__(self, config: Config, log: LogStorage, hard_state: HardState, applied: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        log: LogStorage,
+        hard_state: HardState,
+        applied: int,
+        membership: Membership,
+    ) -> None:
         self.id = config.id
         self.config = config
-        self.peers = tuple(voter for voter in config.voters if voter != config.id)
-        self.log = RaftLog(log, hard_state.commit, applied)
+        self.log = RaftLog(log, hard_state.commit, applied, membership)
+        self.life: int = 0 if hard_state.joined else 1 + config.rng.getrandbits(62)
         self.term: int = hard_state.term
         self.vote: int = hard_state.vote
         if self.log.last_term > self.term:
@@ -57,12 +65,16 @@ class Core:
         self._transferee: int | None = None
         self._transfer_ticks = 0
         self._rounds = ReadRounds()
-        self._pair_is_majority = majority(len(config.voters)) <= 2
         self._forwards = ForwardedReads(config.rng)
         self._messages: list[Message] = []
         self._after_sync: list[Message] = []
         self._reads: list[tuple[int, int]] = []
         self._lost_reads: list[int] = []
+        self._welcomes: set[int] = set()  # voters that said in this life that they are fresh
+        self._join_index = 0  # the entry to have before joining; of this term
+        self._open_ready: Ready | None = None
+        self._join_round = 0  # on a leader: the newest round that a replica which has not joined waits for
+        self._take_membership()
         self._draw_timeout()
 
     @property
@@ -81,9 +93,34 @@ class Core:
         return self.log.last
 
     @property
+    def joined(self) -> bool:
+        """Whether this replica may vote and stand for election (CLU-18)."""
+        return not self.life
+
+    @property
     def leader_ready(self) -> bool:
         """Whether this is a leader that has committed and applied an entry of its own term."""
         return self.role is LEADER and self.log.applied >= self._term_start
+
+    def _take_membership(self) -> None:
+        """The log has another membership in force; a leader's followers change with it."""
+        membership = self.membership = self.log.membership
+        self.voters = membership.voters
+        self.peers = tuple(member for member in membership.members if member != self.id)
+        self.other_voters = tuple(voter for voter in self.voters if voter != self.id)
+        self._is_voter = self.id in self.voters
+        self._majority = majority(len(self.voters))
+        if self.role is LEADER:
+            former = self._progress
+            self._progress = {
+                peer: former.get(peer) or Progress(self.config, self.log.last) for peer in self.peers
+            }
+            for peer, progress in self._progress.items():
+                progress.voter = peer in self.voters
+
+    def _knows_commit(self) -> bool:
+        """Whether a leader knows all that is committed: an entry of its own is (thesis, 6.4)."""
+        return self.log.commit >= self._term_start
 
     def _draw_timeout(self) -> None:
         self._elapsed = 0
@@ -95,6 +132,7 @@ class Core:
         if term != self.term:
             self.term = term
             self.vote = 0
+            self._join_index = 0
         self._leave_role()
         self.role = FOLLOWER
         self.leader = leader
@@ -107,6 +145,7 @@ class Core:
         self._progress.clear()
         self._transferee = None
         self._uncommitted_bytes = 0
+        self._join_round = 0
         self._lost_reads += self._rounds.lose(self.id)
         self._lost_reads += self._forwards.lose()
 

@@ -6,8 +6,7 @@ from typing import Final
 
 from keyload.consensus.core import CANDIDATE, LEADER, PRE_CANDIDATE
 from keyload.consensus.messages import Message, MessageKind
-from keyload.consensus.progress import Progress
-from keyload.consensus.quorum import Tally, majority, tally
+from keyload.consensus.quorum import Tally, tally
 from keyload.consensus.replication import Replication
 
 _ASKED_BY_LEADER: Final = 1
@@ -25,13 +24,22 @@ class Elections(Replication):
         if self.role is LEADER:
             self._tick_leader()
             return
+        if self.life:
+            self._greet()
         if self._elapsed >= self._timeout:
-            self.campaign()
+            self._leader_is_missing()
             return
         self._heartbeat_elapsed += 1
         if self._forwards.open and self._heartbeat_elapsed >= self.config.heartbeat_ticks:
             self._heartbeat_elapsed = 0
             self._forward_reads(self._forwards.number)
+
+    def _leader_is_missing(self) -> None:
+        """Nothing was heard of a leader for too long."""
+        if self._may_stand:
+            self.campaign()
+        else:
+            self._become_follower(self.term, None)
 
     def _tick_leader(self) -> None:
         patience = self.config.election_ticks_min
@@ -52,24 +60,30 @@ class Elections(Replication):
             self._send_heartbeats()
 
     def _heard_majority(self) -> bool:
-        """Whether a majority, this node included, answered since the last check (CLU-11)."""
-        heard = 1
+        """Whether a majority of joined voters answered since the last check (CLU-11)."""
+        heard = int(self._is_voter)
         for progress in self._progress.values():
-            heard += progress.active
+            heard += progress.active and progress.counts
+            progress.recent = progress.active
             progress.active = False
-        return heard >= majority(len(self.config.voters))
+        return heard >= self._majority
 
     # --- asking for votes
 
+    @property
+    def _may_stand(self) -> bool:
+        """Whether this replica has joined and is a voter, as far as it knows."""
+        return self._is_voter and not self.life
+
     def campaign(self) -> None:
-        """Stands for election now; with peers it first asks whether it could win (pre-vote)."""
-        if self.role is LEADER:
+        """Stands for election now, if it may; among others it first asks whether it could win (pre-vote)."""
+        if self.role is LEADER or not self._may_stand:
             return
         self._leave_role()
         self.role = PRE_CANDIDATE
         self._draw_timeout()
         self._votes[self.id] = True
-        if self.peers:
+        if self.other_voters:
             self._ask_for_votes(MessageKind.PRE_VOTE, self.term + 1, 0)
         else:
             self._become_candidate(0)
@@ -82,14 +96,14 @@ class Elections(Replication):
         self.vote = self.id
         self._draw_timeout()
         self._votes[self.id] = True
-        if self.peers:
+        if self.other_voters:
             self._ask_for_votes(MessageKind.VOTE, self.term, context)
         else:
             self._become_leader()
 
     def _ask_for_votes(self, kind: MessageKind, term: int, context: int) -> None:
         log = self.log
-        for peer in self.peers:
+        for peer in self.other_voters:
             self._after_sync.append(
                 Message(kind, self.id, peer, term, index=log.last, log_term=log.last_term, context=context)
             )
@@ -101,16 +115,18 @@ class Elections(Replication):
         self._elapsed = 0
         self._heartbeat_elapsed = 0
         self._broadcast = 0
-        for peer in self.peers:
-            self._progress[peer] = Progress(self.config, self.log.last)
+        self._take_membership()
         self._term_start = self._append_own(b"")
 
     # --- giving votes
 
     def _on_vote(self, message: Message) -> None:
-        """At most one vote in a term, for a log at least as good as ours (Raft paper, 5.2 and 5.4.1)."""
+        """At most one vote in a term, for a log at least as good as ours (Raft paper, 5.2 and 5.4.1).
+
+        The candidate's log may name voters that ours does not know yet, this node or itself (thesis, 4.1).
+        """
         free = self.vote == message.sender or (self.vote == 0 and self.leader is None)
-        granted = free and self._is_up_to_date(message)
+        granted = self.joined and free and self._is_up_to_date(message)
         if granted:
             self.vote = message.sender
             self._elapsed = 0
@@ -123,7 +139,7 @@ class Elections(Replication):
             or self.vote == message.sender
             or (self.vote == 0 and self.leader is None)
         )
-        granted = free and self._is_up_to_date(message)
+        granted = self.joined and free and self._is_up_to_date(message)
         term = message.term if granted else self.term
         self._after_sync.append(
             Message(MessageKind.PRE_VOTE_REPLY, self.id, message.sender, term, reject=not granted)
@@ -140,20 +156,20 @@ class Elections(Replication):
 
     def _on_pre_vote_reply(self, message: Message) -> None:
         asked = self.term if message.reject else self.term + 1
-        if self.role is not PRE_CANDIDATE or message.term != asked:
+        if self.role is not PRE_CANDIDATE or message.term != asked or message.sender not in self.voters:
             return
         self._votes[message.sender] = not message.reject
-        result = tally(self._votes, len(self.config.voters))
+        result = tally(self._votes, len(self.voters))
         if result is Tally.WON:
             self._become_candidate(0)
         elif result is Tally.LOST:
             self._become_follower(self.term, None)
 
     def _on_vote_reply(self, message: Message) -> None:
-        if self.role is not CANDIDATE:
+        if self.role is not CANDIDATE or message.sender not in self.voters:
             return
         self._votes[message.sender] = not message.reject
-        result = tally(self._votes, len(self.config.voters))
+        result = tally(self._votes, len(self.voters))
         if result is Tally.WON:
             self._become_leader()
         elif result is Tally.LOST:
@@ -164,10 +180,11 @@ class Elections(Replication):
     def transfer(self, target: int) -> bool:
         """Hands the office to `target` once it has the whole log; gives up after the shortest timeout.
 
-        Proposals are refused meanwhile. False when this node does not lead or `target` is not a peer.
+        Proposals are refused meanwhile. False when this node does not lead or `target` is no other voter that
+        has joined.
         """
         progress = self._progress.get(target)
-        if self.role is not LEADER or progress is None:
+        if self.role is not LEADER or progress is None or not progress.counts:
             return False
         if self._transferee != target:
             self._transferee = target
@@ -181,12 +198,12 @@ class Elections(Replication):
     def keeps_up(self, target: int) -> bool:
         """Whether `target` answers and lacks no more than what is on its way, so that a transfer is quick."""
         progress = self._progress.get(target)
-        if progress is None or not (progress.active and progress.replicating):
+        if progress is None or not (progress.counts and progress.active and progress.replicating):
             return False
         return self.log.last - progress.match <= self.config.max_inflight_messages
 
     def _on_timeout_now(self, message: Message) -> None:
-        if message.sender == self.leader:
+        if message.sender == self.leader and self._may_stand:
             self._become_candidate(_ASKED_BY_LEADER)
 
     # --- terms

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from keyload.consensus.errors import ConsensusError
+from keyload.consensus.membership import Membership
 from keyload.consensus.messages import Entry
 
 
@@ -17,7 +18,7 @@ class LogStorage(Protocol):
     """The entries on disk, as written by the caller.
 
     Writing entries replaces everything from the first one's index on. Indexes count from 1: a new log has
-    `first_index` 1 and `last_index` 0.
+    `first_index` 1 and `last_index` 0. Between turns `first_index` may rise, never above what is applied + 1.
     """
 
     @property
@@ -38,15 +39,35 @@ class LogStorage(Protocol):
         """Entries lo..hi-1, all kept, cut short at `max_bytes` of data; at least one."""
         ...
 
+    def memberships(self, after: int) -> list[Entry]:
+        """The membership entries behind `after`, all kept."""
+        ...
+
 
 class RaftLog:
     """Stable storage and tail as one log. Only `merge` removes entries, and never committed ones."""
 
-    __slots__ = ("applied", "commit", "handed", "last", "last_term", "offset", "stable", "storage", "tail")
+    __slots__ = (
+        "applied",
+        "commit",
+        "handed",
+        "last",
+        "last_term",
+        "memberships",
+        "offset",
+        "stable",
+        "storage",
+        "tail",
+    )
 
-    def __init__(self, storage: LogStorage, commit: int, applied: int) -> None:
+    def __init__(self, storage: LogStorage, commit: int, applied: int, membership: Membership) -> None:
         """Raises ConsensusError when more was applied than is kept."""
         self.storage = storage
+        self.load(commit, applied, membership)
+
+    def load(self, commit: int, applied: int, membership: Membership) -> None:
+        """Begins with what is on disk. `membership` is the one at `applied`; later ones are in the log."""
+        storage = self.storage
         self.last = self.stable = self.handed = storage.last_index
         self.last_term = storage.term(self.last)
         if not storage.first_index - 1 <= applied <= self.last:
@@ -55,10 +76,22 @@ class RaftLog:
         self.commit = max(min(commit, self.last), applied)
         self.tail: list[Entry] = []
         self.offset = self.last + 1  # index of tail[0]
+        self.memberships = [(applied, membership)]  # (index, value), from the last applied one on
+        self.memberships += [(entry.index, _value(entry)) for entry in storage.memberships(applied)]
 
     @property
     def first_index(self) -> int:
         return self.storage.first_index
+
+    @property
+    def membership(self) -> Membership:
+        """The one in force: the last of the log, committed or not (thesis, 4.1)."""
+        return self.memberships[-1][1]
+
+    @property
+    def settled(self) -> bool:
+        """Whether the membership in force is committed."""
+        return self.memberships[-1][0] <= self.commit
 
     def term(self, index: int) -> int:
         """The term of a kept entry or of the one before the first."""
@@ -95,6 +128,8 @@ class RaftLog:
         self.tail.append(entry)
         self.last = entry.index
         self.last_term = entry.term
+        if entry.membership:
+            self.memberships.append((entry.index, _value(entry)))
 
     def merge(self, entries: Sequence[Entry]) -> None:
         """Takes a leader's entries whose predecessor is known to match (Raft paper, figure 2, 3 and 4).
@@ -116,6 +151,9 @@ class RaftLog:
         self.tail.extend(added)
         self.last = added[-1].index
         self.last_term = added[-1].term
+        for entry in added:
+            if entry.membership:
+                self.memberships.append((entry.index, _value(entry)))
 
     def _cut(self, index: int) -> None:
         """Forgets `index` and everything behind it."""
@@ -131,6 +169,8 @@ class RaftLog:
         self.last_term = last_term
         self.stable = min(self.stable, index - 1)
         self.handed = min(self.handed, index - 1)
+        while self.memberships[-1][0] >= index:
+            self.memberships.pop()
 
     def last_within(self, index: int, term: int) -> int:
         """The largest kept index <= `index` whose term is <= `term`, or the one before the first.
@@ -165,6 +205,8 @@ class RaftLog:
         if count > 0:
             del self.tail[:count]
             self.offset += count
+        while len(self.memberships) > 1 and self.memberships[1][0] <= self.applied:
+            del self.memberships[0]
 
     def validate(self) -> None:
         """Raises ConsensusError when an invariant of the log is broken."""
@@ -184,3 +226,10 @@ class RaftLog:
             if entry.index != self.offset + place or entry.term < term:
                 raise ConsensusError(f"entry ({entry.index}, {entry.term}) is out of order")
             term = entry.term
+
+
+def _value(entry: Entry) -> Membership:
+    try:
+        return Membership.unpacked(entry.data)
+    except ValueError as error:
+        raise ConsensusError(f"entry {entry.index} is no membership") from error

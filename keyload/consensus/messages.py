@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 
 from keyload.consensus.errors import MalformedMessage
+from keyload.consensus.membership import Membership
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 """A term, an index or a node id: never negative, at most 63 bits."""
@@ -18,7 +19,10 @@ MAX_MESSAGES_PER_FRAME: Final = 65_536
 
 
 class MessageKind(IntEnum):
-    """The members of `Message` that a kind uses are listed with it; the others stay at their defaults."""
+    """The members of `Message` that a kind uses are listed with it; the others stay at their defaults.
+
+    APPEND_REPLY, HEARTBEAT_REPLY and READ_INDEX say with `life` who speaks, see `Message.life`.
+    """
 
     PRE_VOTE = 0
     """Would you vote for me? `term` is the term asked for, `index`/`log_term` the last entry."""
@@ -35,7 +39,7 @@ class MessageKind(IntEnum):
     """The sender has all entries up to `index` on disk. With `reject`: it lacks the entry `index` before
     the entries of the append with this `context`; the logs may agree up to (`hint`, `log_term`)."""
     HEARTBEAT = 6
-    """`commit` is what the receiver may commit, `context` the read round."""
+    """`commit` is what the receiver may commit if it is still in `life`, `context` the read round."""
     HEARTBEAT_REPLY = 7
     """`context` is the read round of the heartbeat, `index` the sender's last entry."""
     READ_INDEX = 8
@@ -44,12 +48,18 @@ class MessageKind(IntEnum):
     """Reads up to group `context` may be served at `index`; `commit` is what the receiver may commit."""
     TIMEOUT_NOW = 10
     """The leader hands its office to the receiver."""
+    HELLO = 11
+    """A fresh replica in `life` asks whether the receiver is fresh, too."""
+    WELCOME = 12
+    """It is: empty log, term 0, no vote. `life` is that of the question."""
+    JOIN = 13
+    """The receiver joins, if it is still in `life`, once its log on disk has the leader's entry `index`."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One place of the log. `data` is opaque; the empty entry of a new leader has b"".
 
-    `membership`: the data is a packed `Membership`, which is consensus' own affair.
+    With `membership` it is `Membership.packed()`.
     """
 
     term: Count
@@ -62,7 +72,7 @@ class HardState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What must be on disk before any message that depends on it (CLU-7). `vote` 0 means none.
 
     `commit` is a hint that spares work after a restart; it never exceeds what was on disk before this record.
-    `joined`: this replica may vote and stand for election (CLU-18).
+    `joined` says that this replica may vote and stand for election; an erased disk has lost it (CLU-18).
     """
 
     term: Count = 0
@@ -85,6 +95,8 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reject: bool = False
     hint: Count = 0
     context: Count = 0
+    life: Count = 0
+    """The random name of the follower's life while it has not joined, 0 once it has."""
 
 
 class Ready(msgspec.Struct, frozen=True, gc=False):
@@ -142,4 +154,13 @@ def _check_entries(message: Message) -> None:
         index += 1
         if entry.index != index or entry.term < term or entry.term > message.term:
             raise MalformedMessage(f"entry {entry.index} of term {entry.term} where index {index} belongs")
+        if entry.membership:
+            _check_membership(entry)
         term = entry.term
+
+
+def _check_membership(entry: Entry) -> None:
+    try:
+        Membership.unpacked(entry.data)
+    except ValueError as error:
+        raise MalformedMessage(f"entry {entry.index} is no membership: {error}") from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+import msgspec
+
 from keyload.consensus.config import Config
 from keyload.consensus.errors import ConsensusError
 
@@ -22,6 +24,9 @@ class Progress:
         "era",
         "inflight",
         "inflight_bytes",
+        "join_index",
+        "join_round",
+        "life",
         "marked",
         "match",
         "max_bytes",
@@ -30,9 +35,11 @@ class Progress:
         "next",
         "probe_sent",
         "read_index",
+        "recent",
         "replicating",
         "round",
         "stalled",
+        "voter",
     )
 
     def __init__(self, config: Config, last_index: int) -> None:
@@ -44,6 +51,11 @@ class Progress:
         self.marked = 0  # `match` at the last heartbeat
         self.stalled = False  # `match` did not move between the last two heartbeats
         self.active = False  # heard since the last check of the quorum
+        self.recent = False  # heard between the last two checks
+        self.voter = False
+        self.life: int | None = None  # `Message.life` of its answers; None before the first one
+        self.join_round = 0  # the round that must be confirmed before it may join
+        self.join_index = 0  # the entry it must have before it may join
         self.needs_snapshot = False  # its next entry is no longer in the log
         self.round = 0  # the newest read round it confirmed
         self.commit_sent = 0
@@ -52,6 +64,19 @@ class Progress:
         self.inflight_bytes = 0
         self.max_messages = config.max_inflight_messages
         self.max_bytes = config.max_inflight_bytes
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a voter that has joined: what others say counts for no majority."""
+        return self.voter and self.life == 0
+
+    def reborn(self, last_index: int) -> None:
+        """Another life of the follower answers: nothing that was known holds for its log or its promises."""
+        self._change(False)
+        self.match = self.marked = 0
+        self.next = last_index + 1
+        self.round = 0
+        self.needs_snapshot = False
 
     @property
     def paused(self) -> bool:
@@ -140,6 +165,11 @@ class Progress:
         self.inflight.clear()
         self.inflight_bytes = 0
 
+    def retry_from(self, index: int) -> None:
+        """A new life lacks what it was offered: the logs agree below `index` at most."""
+        self.next = max(index, 1)
+        self.probe_sent = False
+
     def validate(self, last_index: int) -> None:
         """Raises ConsensusError when an invariant is broken."""
         if not self.match < self.next <= last_index + 1:
@@ -148,3 +178,17 @@ class Progress:
             raise ConsensusError("the window does not add up")
         if self.inflight and not self.replicating:
             raise ConsensusError("a window without replication")
+
+
+class PeerStatus(msgspec.Struct, frozen=True):
+    """What a leader knows about another member."""
+
+    match: int
+    """It has the entries up to here on disk."""
+    active: bool
+    """It was heard within the last two shortest election timeouts."""
+    voter: bool
+    needs_snapshot: bool
+    """Its next entry is no longer in the leader's log (CLU-15)."""
+    joined: bool
+    """It may vote; before its first answer that is not known, and False."""

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from keyload.consensus.changes import Changes
 from keyload.consensus.config import Config
-from keyload.consensus.core import CANDIDATE, ENTRY_COST, LEADER
-from keyload.consensus.elections import Elections
+from keyload.consensus.core import CANDIDATE, ENTRY_COST, FOLLOWER, LEADER
 from keyload.consensus.errors import ConsensusError
 from keyload.consensus.log import LogStorage
+from keyload.consensus.membership import Membership
 from keyload.consensus.messages import Entry, HardState, Message, Ready
 
 
-class Raft(Elections):
+class Raft(Changes):
     """Raft as a state machine without I/O, clock or threads.
 
-    Feed it with `tick`, `step`, `propose`, `read_index`, `campaign` and `transfer`; whenever `has_ready`,
-    take `ready()`, do what `Ready` says and call `advance`. One Ready is open at a time; events may arrive
-    meanwhile. `hard_state` and `log` are what was on disk, `applied` what the caller's state already holds.
+    Feed it with `tick`, `step`, `propose`, `propose_membership`, `read_index`, `campaign`, `transfer` and
+    `restore`; whenever `has_ready`, take `ready()`, do what `Ready` says and call `advance`. One Ready is
+    open at a time; events may arrive meanwhile. `hard_state` and `log` are what was on disk, `applied` what
+    the caller's state already holds, `membership` the one at that index, at first that of the configuration.
     Raises ConsensusError when disk or peers show a state that Raft excludes.
     """
 
-    def __init__(self, config: Config, log: LogStorage, hard_state: HardState, applied: int) -> None:
-        super().__init__(config, log, hard_state, applied)
+    def __init__(
+        self,
+        config: Config,
+        log: LogStorage,
+        hard_state: HardState,
+        applied: int,
+        membership: Membership,
+    ) -> None:
+        super().__init__(config, log, hard_state, applied, membership)
         self._handed_state = hard_state
-        self._open_ready: Ready | None = None
         self._handlers = (  # by MessageKind
             self._on_pre_vote,
             self._on_pre_vote_reply,
@@ -35,13 +43,21 @@ class Raft(Elections):
             self._on_read_index,
             self._on_read_index_reply,
             self._on_timeout_now,
+            self._on_hello,
+            self._on_welcome,
+            self._on_join,
         )
+        if self.life:
+            self._greet()
 
     # --- events
 
     def step(self, message: Message) -> None:
-        """Takes a message of a peer; whatever is stale, doubled or from a stranger changes nothing."""
-        if message.to != self.id or message.sender not in self.peers:
+        """Takes a message of another replica of this shard; whatever is stale or doubled changes nothing.
+
+        Its sender may be unknown here: the membership in force may be a later one than ours (thesis, 4.1).
+        """
+        if message.to != self.id or message.sender in (self.id, 0):
             return
         if message.term != self.term:
             if message.term < self.term:
@@ -90,7 +106,7 @@ class Raft(Elections):
             return True
         if self._reads or self._lost_reads or self._forwards.waiting:
             return True
-        if self.term != self._handed_state.term or self.vote != self._handed_state.vote:
+        if self._promises_differ():
             return True
         return self.role is LEADER and (self._broadcast < log.last or self._rounds_startable())
 
@@ -134,6 +150,8 @@ class Raft(Elections):
             log.written(last.index, last.term)
             if self.role is LEADER and log.stable > log.commit:
                 self._count_commit()
+            if self._join_index:
+                self._try_join()
         if ready.committed:
             log.applied = ready.committed[-1].index
             if self._uncommitted_bytes:
@@ -141,18 +159,23 @@ class Raft(Elections):
         if ready.entries or ready.committed:
             log.trim()
 
+    def _promises_differ(self) -> bool:
+        """Whether the disk holds another term, vote or joining than this replica may act on."""
+        handed = self._handed_state
+        return self.term != handed.term or self.vote != handed.vote or self.joined != handed.joined
+
     def _changed_hard_state(self, writes: bool) -> HardState | None:
-        """Term and vote as soon as they change; the commit index only rides along with other writes.
+        """Term, vote and joining as soon as they change; the commit index only rides along with other writes.
 
         It stays below what was on disk before: a torn write could otherwise keep it and lose its entries.
         """
-        handed = self._handed_state
-        if not writes and self.term == handed.term and self.vote == handed.vote:
+        differ = self._promises_differ()
+        if not writes and not differ:
             return None
         commit = min(self.log.commit, self.log.stable)
-        if commit == handed.commit and self.term == handed.term and self.vote == handed.vote:
+        if commit == self._handed_state.commit and not differ:
             return None
-        self._handed_state = HardState(self.term, self.vote, commit)
+        self._handed_state = HardState(self.term, self.vote, commit, self.joined)
         return self._handed_state
 
     def _release(self, ready: Ready) -> None:
@@ -166,10 +189,12 @@ class Raft(Elections):
     def validate(self) -> None:
         """Raises ConsensusError when an invariant of this replica is broken. For tests: it walks the tail."""
         self.log.validate()
-        if self.log.last_term > self.term or self.vote not in (0, *self.config.voters):
+        if self.log.last_term > self.term:
             raise ConsensusError(f"term {self.term}, vote {self.vote}, last term {self.log.last_term}")
         if (self.role is LEADER) != (self.leader == self.id):
             raise ConsensusError(f"{self.role.name} {self.id} takes {self.leader} for the leader")
+        if self.role is not FOLLOWER and not self.joined:
+            raise ConsensusError(f"{self.role.name} {self.id} has not joined")
         if self.role is CANDIDATE and self.vote != self.id:
             raise ConsensusError(f"candidate {self.id} voted for {self.vote}")
         if bool(self._progress) != (self.role is LEADER and bool(self.peers)):
