@@ -1,4 +1,8 @@
-"""Commands on files at rest: archives of backups (BKP-7..BKP-9). Each prints one JSON object (CLI-1)."""
+"""Commands on files at rest: backups, archives, restore, verification (spec backup.md, STO-16).
+
+Each prints one JSON object (CLI-1). Those on backups begin with the backup's id and position, so that a
+script can compare them from step to step.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ import msgspec
 
 from keyload import backup
 from keyload.backup import Artifact
+from keyload.backup.manifest import MANIFEST
 from keyload.cli.commands import Words
 from keyload.contract.errors import ErrorCode, KeyLoadError
 
@@ -26,12 +31,46 @@ _CODES = {
 }
 
 
+def back_up(words: Words) -> int:
+    """Make a backup of a database at rest."""
+    database, target = _paths(words)
+    with _told():
+        manifest = backup.back_up(database, target)
+    return _show({"id": manifest.id, "position": manifest.position, "directory": target.absolute()})
+
+
+def restore(words: Words) -> int:
+    """Make the database of a node alone out of a backup."""
+    source, target = _paths(words)
+    with _told():
+        return _show(msgspec.to_builtins(backup.restore(source, target)))
+
+
+def cluster_restore(words: Words) -> int:
+    """Make the databases of all voters out of a backup."""
+    source, target = _paths(words)
+    with _told():
+        return _show(msgspec.to_builtins(backup.cluster_restore(source, target)))
+
+
+def verify(words: Words) -> int:
+    """Check every record of a database, or of a backup."""
+    (directory,) = _paths(words)
+    with _told():
+        if (directory / MANIFEST).exists():
+            manifest = backup.checked_backup(directory).manifest
+            return _show({"id": manifest.id, "position": manifest.position, "shards": manifest.shards})
+        return _show(msgspec.to_builtins(backup.verify(directory)))
+
+
 def pack_backup(words: Words) -> int:
     """Make an archive of a backup."""
     source, target = _paths(words)
     with _told():
         artifact = backup.pack(source, target)
-    return _show(_named(artifact) | {"file": target, "bytes": artifact.bytes, "sha256": artifact.sha256})
+    return _show(
+        _named(artifact) | {"file": target.absolute(), "bytes": artifact.bytes, "sha256": artifact.sha256}
+    )
 
 
 def unpack_backup(words: Words) -> int:
@@ -39,14 +78,14 @@ def unpack_backup(words: Words) -> int:
     source, target = _paths(words)
     with _told():
         artifact = backup.unpack(source, target)
-    return _show(_named(artifact) | {"directory": target})
+    return _show({"id": artifact.id, "position": artifact.position, "directory": target.absolute()})
 
 
 def inspect_artifact(words: Words) -> int:
     """Check an archive and list what it holds."""
     (source,) = _paths(words)
     with _told():
-        return _show(msgspec.structs.asdict(backup.inspect(source)))
+        return _show(msgspec.to_builtins(backup.inspect(source)))
 
 
 def copy_artifact(words: Words) -> int:
@@ -54,15 +93,23 @@ def copy_artifact(words: Words) -> int:
     source, store = _paths(words)
     with _told():
         artifact, target = backup.copy(source, store)
-    return _show(_named(artifact) | {"file": target, "bytes": artifact.bytes, "sha256": artifact.sha256})
+    return _show(
+        _named(artifact) | {"file": target.absolute(), "bytes": artifact.bytes, "sha256": artifact.sha256}
+    )
 
 
 def _paths(words: Words) -> list[Path]:
     return [Path(operand) for operand in words.operands]
 
 
-def _named(artifact: Artifact) -> dict[str, Any]:
-    return {"id": artifact.id, "position": artifact.position}
+def _archive(artifact: Artifact, file: Path) -> dict[str, Any]:
+    return {
+        "id": artifact.id,
+        "position": artifact.position,
+        "file": file.absolute(),
+        "bytes": artifact.bytes,
+        "sha256": artifact.sha256,
+    }
 
 
 @contextmanager

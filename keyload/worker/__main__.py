@@ -18,7 +18,7 @@ import msgspec
 import zmq
 
 from keyload.codec import kernels
-from keyload.consensus import Config, Raft
+from keyload.consensus import Config, Membership, Raft
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.link import log
 from keyload.link.launch import WorkerLaunch
@@ -121,17 +121,16 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
     log = wal.log(number)
     store = Store(directory / f"shard-{number}", launch.maximum_bytes)
     _check_covered(store, log)
-    voters = tuple(peer.number for peer in launch.peers) or (launch.node_number,)
     config = Config(
         id=launch.node_number,
-        voters=voters,
         election_ticks_min=max(1, launch.election_ms_min // launch.tick_ms),
         election_ticks_max=max(2, launch.election_ms_max // launch.tick_ms),
         heartbeat_ticks=max(1, launch.heartbeat_ms // launch.tick_ms),
         rng=random.Random(f"{os.getpid()}/{launch.node_number}/{number}"),  # noqa: S311 - spreads elections
     )
-    raft = Raft(config, log, log.hard_state, store.applied.index)
-    if len(voters) == 1:
+    membership = _membership(store, launch)
+    raft = Raft(config, log, log.hard_state, store.applied.index, membership)
+    if membership.members == (launch.node_number,):
         raft.campaign()
     executor = Executor(
         shard=number,
@@ -143,6 +142,13 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
         outcomes_retention_days=launch.outcomes_retention_days,
     )
     return Shard(number, raft, store, executor, step, launch.heartbeat_ms * REPEAT_HEARTBEATS / 1000)
+
+
+def _membership(store: Store, launch: WorkerLaunch) -> Membership:
+    """The replicas of a shard as of its state: at first the configured voters."""
+    if store.membership is not None:
+        return Membership.unpacked(store.membership)
+    return Membership(tuple(peer.number for peer in launch.peers) or (launch.node_number,))
 
 
 def _check_covered(store: Store, log: ShardLog) -> None:

@@ -190,15 +190,18 @@ class Shard:
         """
         completed: list[Completed] = []
         applied: list[WriteSet] = []
+        membership: bytes | None = None
         for entry in entries:
             flight = self._landed(entry)
             if flight is not None:
                 applied.append(flight.stored)
                 completed.extend(flight.completed)
+            elif entry.membership:
+                membership = entry.data
             elif entry.data:
                 applied.append(unpack_writes(entry.data))
         last = entries[-1]
-        self.store.apply(last.index, last.term, applied)
+        self.store.apply(last.index, last.term, applied, membership)
         self._step("Applied")
         return completed, applied
 
