@@ -6,11 +6,11 @@ databases, `verify` checks one. Everything here works with files alone, with bou
 whole result or none. The server's own backups stand on a `shelf`.
 """
 
-from keyload.backup.checking import Backup, check
+from keyload.backup.checking import Backup, check, checked_backup
 from keyload.backup.manifest import FileEntry, Manifest, ShardImage
 from keyload.backup.offline import DatabaseFacts, back_up, verify
 from keyload.backup.packing import Artifact, copy, inspect, pack, unpack
-from keyload.backup.restoring import Restored, checked_backup, restore
+from keyload.backup.restoring import Restored, restore
 from keyload.backup.voters import RestoredCluster, cluster_restore
 
 __all__ = [

@@ -10,6 +10,7 @@ from keyload.backup import manifest as manifests
 from keyload.backup.manifest import IDENTITY, MANIFEST, MANIFEST_BYTES, Manifest, damaged
 from keyload.backup.streams import checked, drain, pieces, read_whole
 from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.storage import Position, verify_image
 from keyload.storage.directory import IDENTITY_BYTES, Identity
 
 
@@ -40,3 +41,20 @@ def check(directory: Path) -> Backup:
         drain(checked(entry, pieces(directory / entry.name)))
     identity = manifests.decode_identity(read_whole(directory / IDENTITY, IDENTITY_BYTES), manifest)
     return Backup(directory, manifest, identity)
+
+
+def check_images(backup: Backup) -> None:
+    """Read every record of the images of a backup, and see that they are at the positions its manifest says;
+    Corruption for anything else (BKP-12).
+    """
+    for image in backup.manifest.shards:
+        facts = verify_image(backup.directory / image.file.name, every_record=True)
+        if facts.applied != Position(image.index, image.term):
+            raise damaged(f"{image.file.name} is an image of another position than the manifest says.")
+
+
+def checked_backup(directory: Path) -> Backup:
+    """A backup of which every file and every record was checked."""
+    backup = check(directory)
+    check_images(backup)
+    return backup

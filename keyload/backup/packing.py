@@ -65,7 +65,8 @@ def copy(source: Path, store: Path) -> tuple[Artifact, Path]:
     A copy that is there already is checked and kept.
     """
     artifact = inspect(source)
-    files.private_directory(store)
+    if not store.is_dir():
+        files.private_directory(store)
     target = store / artifact.sha256
     if not os.path.lexists(target):
         with file_for(target) as sink:

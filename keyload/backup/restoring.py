@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from keyload.backup.checking import Backup, check
+from keyload.backup.checking import Backup, checked_backup
 from keyload.backup.manifest import SYSTEM_SHARD, ShardImage, damaged
 from keyload.backup.offline import UNBOUNDED, shards_of
 from keyload.backup.staging import directory_for
@@ -32,7 +32,6 @@ from keyload.storage import (
     Wal,
     mark_clean,
     stored_form,
-    verify_image,
 )
 from keyload.storage.files import private_directory
 from keyload.storage.layout import DATA_FILE
@@ -48,16 +47,6 @@ class Restored(msgspec.Struct, frozen=True, rename="camel"):
     workers: int
     shards: int
     directory: str
-
-
-def checked_backup(source: Path) -> Backup:
-    """Check all files of a backup, and every record of its images (BKP-12)."""
-    backup = check(source)
-    for image in backup.manifest.shards:
-        facts = verify_image(source / image.file.name, every_record=True)
-        if facts.applied != Position(image.index, image.term):
-            raise damaged(f"{image.file.name} is an image of another position than the manifest says.")
-    return backup
 
 
 def restore(source: Path, target: Path) -> Restored:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from keyload.backup.checking import Backup
+from keyload.backup.checking import Backup, check, check_images
 from keyload.backup.manifest import Hash, Id
-from keyload.backup.restoring import build, checked_backup
+from keyload.backup.restoring import build
 from keyload.backup.staging import directory_for, sync_tree
 from keyload.backup.streams import read_whole
 from keyload.contract.errors import ErrorCode, KeyLoadError
@@ -60,14 +60,16 @@ def cluster_restore(source: Path, target: Path) -> RestoredCluster:
     A restore that was killed goes on where it stopped, with the same incarnation; a finished one of the same
     backup gives its receipt again. Conflict for any other target that is not absent or empty.
     """
-    backup = checked_backup(source)
+    backup = check(source)
+    voters = _voters(backup)
+    check_images(backup)
     target = target.absolute()
     done = _stored_plan(target, backup)
     if done is not None:
         return _receipt(backup, done, target)
     with directory_for(target, resumes=True) as stage:
         plan = _stored_plan(stage, backup) or _new_plan(stage, backup)
-        for voter in _voters(backup):
+        for voter in voters:
             _restore_voter(backup, plan, voter, stage)
     return _receipt(backup, plan, target)
 
@@ -89,12 +91,7 @@ def _voters(backup: Backup) -> tuple[str, ...]:
     """The names of the databases. A name that cannot be that of a directory is refused."""
     voters = backup.identity.guard.voters or (backup.identity.node_id,)
     for voter in voters:
-        if (
-            "/" in voter
-            or "\0" in voter
-            or voter in (".", "..", PLAN, SIGNING_KEY)
-            or len(voter.encode()) > 200
-        ):
+        if "/" in voter or "\0" in voter or voter in _TAKEN or len(voter.encode()) > _NAME_BYTES:
             raise KeyLoadError(ErrorCode.VALIDATION, "The name of a node cannot be the name of a directory.")
     return voters
 

@@ -67,10 +67,7 @@ def pack_backup(words: Words) -> int:
     """Make an archive of a backup."""
     source, target = _paths(words)
     with _told():
-        artifact = backup.pack(source, target)
-    return _show(
-        _named(artifact) | {"file": target.absolute(), "bytes": artifact.bytes, "sha256": artifact.sha256}
-    )
+        return _show(_archive(backup.pack(source, target), target))
 
 
 def unpack_backup(words: Words) -> int:
@@ -92,10 +89,7 @@ def copy_artifact(words: Words) -> int:
     """Copy an archive under its hash."""
     source, store = _paths(words)
     with _told():
-        artifact, target = backup.copy(source, store)
-    return _show(
-        _named(artifact) | {"file": target.absolute(), "bytes": artifact.bytes, "sha256": artifact.sha256}
-    )
+        return _show(_archive(*backup.copy(source, store)))
 
 
 def _paths(words: Words) -> list[Path]:
