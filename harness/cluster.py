@@ -22,7 +22,7 @@ from keyload.client import Client, KeyLoadError
 from keyload.contract.errors import ErrorCode
 from keyload.node.local import LocalCluster, LocalNode
 from keyload.node.ports import free_ports
-from keyload.node.profile import create
+from keyload.node.profile import LocalProfile, create
 
 READY_SECONDS = 45.0
 POLL_SECONDS = 0.02
@@ -45,7 +45,10 @@ def wait_until(what: str, condition: Callable[[], bool], seconds: float) -> floa
 
 
 class Cluster:
-    """One or three nodes in a fresh directory; leaving the context stops and removes all of it."""
+    """One or three nodes in a directory; leaving the context stops and removes all of it.
+
+    `profile` is that of data which is in the directory already.
+    """
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class Cluster:
         shards: int | None = 6,
         settings: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
+        profile: LocalProfile | None = None,
     ) -> None:
         self.directory = directory
         self.workers = workers
@@ -63,7 +67,7 @@ class Cluster:
         self.logs = Path(results, "nodes", directory.name) if results else directory / "logs"
         self._local = LocalCluster(
             directory,
-            create(free_ports(nodes, workers)),
+            profile or create(free_ports(nodes, workers)),
             workers=workers,
             shards=shards,
             logs=self.logs,
