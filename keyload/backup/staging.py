@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -47,18 +48,22 @@ def directory_for(target: Path, *, resumes: bool = False) -> Generator[Path, Non
     target = target.absolute()
     refuse_taken(target)
     stage = _stage(target)
-    lock = _locked(stage)
+    lock = -1
     try:
+        with _undisturbed():
+            lock = _locked(stage)
         if not resumes:
             _empty(stage)
         yield stage
         sync_tree(stage)
         _rename(stage, target)
     except BaseException:
-        shutil.rmtree(stage, ignore_errors=True)
+        if lock >= 0:
+            shutil.rmtree(stage, ignore_errors=True)
         raise
     finally:
-        os.close(lock)
+        if lock >= 0:
+            os.close(lock)
 
 
 @contextmanager
@@ -70,8 +75,10 @@ def file_for(target: Path) -> Generator[Sink, None, None]:
     _refuse_present(target)
     refuse_taken(target)
     stage = _stage(target)
-    lock = _locked(stage)
+    lock = -1
     try:
+        with _undisturbed():
+            lock = _locked(stage)
         _empty(stage)
         draft = stage / target.name
         with new_file(draft) as sink:
@@ -80,8 +87,19 @@ def file_for(target: Path) -> Generator[Sink, None, None]:
         draft.rename(target)
         files.sync_directory(target.parent)
     finally:
-        shutil.rmtree(stage, ignore_errors=True)
-        os.close(lock)
+        if lock >= 0:
+            shutil.rmtree(stage, ignore_errors=True)
+            os.close(lock)
+
+
+@contextmanager
+def _undisturbed() -> Generator[None, None, None]:
+    """Let signals wait, so that none comes between making something and knowing that it is to be removed."""
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 def _refuse_present(target: Path) -> None:
