@@ -1,4 +1,5 @@
-"""Recovery trials: a node is killed at a named step of a write, reopened, and compared (STO-24..STO-26).
+"""Recovery trials: a node is killed at a named step of a write or checkpoint, reopened, and compared
+(STO-24..STO-26).
 
 Each trial has a fresh directory and a real worker process that ends itself with SIGKILL when it reaches the
 step for the n-th time. The front runs in this process, so that one process makes many trials without starting
@@ -38,10 +39,15 @@ from keyload.node.profile import LocalProfile, create
 from keyload.node.settings import NodeSettings
 from keyload.node.supervisor import Supervisor
 from keyload.storage.directory import NodeDirectory
-from keyload.worker.steps import STEPS
+from keyload.worker.steps import CHECKPOINT_STEPS, WRITE_STEPS
 
 CLIENTS = 4
 MOST_OCCURRENCES = 40
+MOST_CHECKPOINTS = 16
+"""Checkpoints of a trial's node are few; those made while its shards are opened count."""
+
+NODE_STEPS = WRITE_STEPS + CHECKPOINT_STEPS
+STORAGE = {"checkpointMs": 50, "segmentBytes": 1 << 20}
 REACH_SECONDS = 30.0
 READY_SECONDS = 30.0
 
@@ -83,7 +89,7 @@ async def running_node(settings: NodeSettings, fault: str | None) -> AsyncIterat
     port = listener.getsockname()[1]
     stop = asyncio.Event()
     with NodeDirectory(Path(settings.data_directory)) as directory:
-        directory.establish(identity(settings))
+        directory.establish(identity(settings), segment_bytes=settings.storage.segment_bytes)
         hub = WorkerHub(settings.workers, call_ms=settings.timings.call_ms)
         node = Node(f"http://{HOST}:{port}", settings.admin_key or "")
         supervisor = Supervisor(
@@ -105,7 +111,7 @@ def settings_for(directory: Path, profile: LocalProfile) -> NodeSettings:
     """Settings of a node alone with one worker."""
     node = profile.nodes[0]
     own = {"nodeId": node.id, "publicEndpoint": node.url, "dataDirectory": str(directory / node.id)}
-    return settings_of(own | shared_settings(profile, 1, None))
+    return settings_of(own | shared_settings(profile, 1, None) | {"storage": STORAGE})
 
 
 async def run_trial(trial: Trial) -> None:
@@ -164,14 +170,19 @@ async def _write(node: Node, ledger: Ledger) -> None:
 def plan(seed: int, count: int) -> list[Trial]:
     """`count` trials over all steps in turn, occurrences and seeds drawn from one number (TST-12)."""
     chance = Random(seed)
-    return [
-        Trial(
-            seed=chance.randrange(2**32),
-            step=STEPS[number % len(STEPS)],
-            occurrence=chance.randint(1, MOST_OCCURRENCES),
-        )
-        for number in range(count)
-    ]
+    return [_drawn(NODE_STEPS[number % len(NODE_STEPS)], chance) for number in range(count)]
+
+
+def _drawn(step: str, chance: Random) -> Trial:
+    most = MOST_CHECKPOINTS if step in CHECKPOINT_STEPS else MOST_OCCURRENCES
+    return Trial(seed=chance.randrange(2**32), step=step, occurrence=chance.randint(1, most))
+
+
+def described(error: BaseException) -> str:
+    """A failure in a few words, those of a group one by one."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(described(each) for each in error.exceptions)[:2000]
+    return f"{type(error).__name__}: {error}"[:2000]
 
 
 def main() -> int:
@@ -183,7 +194,7 @@ def main() -> int:
         try:
             asyncio.run(run_trial(trial))
         except (AssertionError, BaseExceptionGroup, OSError, TimeoutError) as error:
-            trial.failure = f"{type(error).__name__}: {error}"[:2000]
+            trial.failure = described(error)
             failed = 1
         trial.seconds = round(time.monotonic() - started, 3)
         sys.stdout.write(msgspec.json.encode(trial).decode() + "\n")

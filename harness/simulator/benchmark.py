@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 
 from harness.simulator.disk import Disk
-from keyload.consensus import Config, Entry, HardState, Raft
+from keyload.consensus import Config, Entry, HardState, Membership, Raft
 
 
 class Memory(Disk):
@@ -24,8 +24,9 @@ def microseconds_per_batch(batches: int, size: int = 128) -> float:
     """The mean processor time of a proposal of `size` bytes, from `propose` until the leader has it applied,
     for all three nodes together."""
     disks = {number: Memory() for number in (1, 2, 3)}
+    membership = Membership((1, 2, 3))
     nodes = {
-        number: Raft(Config(id=number, voters=(1, 2, 3), rng=Random(number)), disk, HardState(), 0)
+        number: Raft(Config(id=number, rng=Random(number)), disk, HardState(joined=True), 0, membership)
         for number, disk in disks.items()
     }
     leader = nodes[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from keyload.consensus import Entry, Raft, Role
+from keyload.consensus import Entry, Membership, Raft, Role
 
 
 class Violation(Exception):
@@ -14,7 +14,9 @@ class Violation(Exception):
 class Checker:
     """What the cluster as a whole has committed, acknowledged and shown."""
 
-    def __init__(self) -> None:
+    def __init__(self, membership: Membership) -> None:
+        self.membership = membership
+        """The last one that was committed."""
         self.leaders: dict[int, int] = {}  # term -> node
         self.committed: list[Entry] = []
         self.floor = 0
@@ -27,6 +29,7 @@ class Checker:
         self._seen_commit: dict[int, int] = {}
 
     def restarted(self, node: int) -> None:
+        """Or its disk was erased, or a snapshot took the place of its log."""
         self._seen_commit[node] = 0
 
     def state(self, raft: Raft) -> None:
@@ -41,12 +44,13 @@ class Checker:
             self._commits_agree(raft)
 
     def _leader_is_complete(self, raft: Raft) -> None:
-        for entry, term in zip(self.committed, self._committed_term, strict=True):
+        kept = raft.log.first_index - 1  # what was trimmed was applied, and is compared there
+        for entry, term in zip(self.committed[kept:], self._committed_term[kept:], strict=True):
             if term < raft.term and not raft.log.matches(entry.index, entry.term):
                 raise Violation(f"leader {raft.id} of term {raft.term} lacks the committed {entry.index}")
 
     def _commits_agree(self, raft: Raft) -> None:
-        start = self._seen_commit.get(raft.id, 0) + 1
+        start = max(self._seen_commit.get(raft.id, 0) + 1, raft.log.first_index)
         while start <= raft.commit:
             for entry in raft.log.entries(start, raft.commit + 1, 1 << 30):
                 self._commit(entry, raft)
@@ -58,9 +62,14 @@ class Checker:
             if self.committed[entry.index - 1] != entry:
                 raise Violation(f"node {raft.id} commits another entry {entry.index}")
             return
-        if entry.data and entry.data in self._places:
+        if entry.index != len(self.committed) + 1:
+            raise Violation(f"node {raft.id} commits {entry.index} before {len(self.committed) + 1}")
+        if entry.membership:
+            self.membership = Membership.unpacked(entry.data)
+        elif entry.data and entry.data in self._places:
             raise Violation(f"{entry.data!r} is committed at {self._places[entry.data]} and {entry.index}")
-        self._places[entry.data] = entry.index
+        else:
+            self._places[entry.data] = entry.index
         self.committed.append(entry)
         self._committed_term.append(raft.term)
 

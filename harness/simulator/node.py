@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from harness.simulator.checker import Checker
 from harness.simulator.disk import Disk
 from harness.simulator.options import Options
-from keyload.consensus import Config, Entry, Message, Raft, Ready, Role
+from keyload.consensus import Config, Entry, HardState, Membership, Message, Raft, Ready, Role
 
 INBOX_MAX = 2_000
 """What the sockets of a stopped process hold."""
@@ -21,15 +21,21 @@ class Machine:
 
     registers: dict[bytes, bytes]
     history: list[Entry]
+    membership: Membership
     digest: int = 0
 
     @property
     def applied(self) -> int:
         return len(self.history)
 
+    def copy(self) -> Machine:
+        return replace(self, registers=dict(self.registers), history=list(self.history))
+
     def apply(self, entry: Entry) -> None:
         self.history.append(entry)
-        if entry.data:
+        if entry.membership:
+            self.membership = Membership.unpacked(entry.data)
+        elif entry.data:
             register, _, value = entry.data.partition(b"=")
             self.registers[register] = value
         self.digest = hash((self.digest, entry.index, entry.data and tuple(sorted(self.registers.items()))))
@@ -48,8 +54,12 @@ class Node:
         send: Callable[[Iterable[Message]], None],
     ) -> None:
         self.number = number
+        self.initial = checker.membership
         self.disk = Disk()
-        self.machine = Machine({}, [])
+        if number in self.initial.voters and not options.first_start:
+            self.disk.write(HardState(joined=True), ())
+            self.disk.sync()
+        self.machine = Machine({}, [], self.initial)
         self.up = True
         self.paused = False
         self.life = 0  # counts starts
@@ -76,7 +86,6 @@ class Node:
         options = self._options
         config = Config(
             id=self.number,
-            voters=tuple(range(1, options.nodes + 1)),
             rng=Random(f"{self._seed}/{self.number}/{self.life}"),
             election_ticks_min=options.election_ticks[0],
             election_ticks_max=options.election_ticks[1],
@@ -87,7 +96,9 @@ class Node:
             max_committed_bytes=options.max_committed_bytes,
         )
         self._checker.restarted(self.number)
-        self.raft = self._raft_class(config, self.disk, self.disk.hard_state, self.machine.applied)
+        self.raft = self._raft_class(
+            config, self.disk, self.disk.hard_state, self.machine.applied, self.machine.membership
+        )
         self._checker.state(self.raft)
 
     def crash(self, rng: Random) -> None:
@@ -96,7 +107,7 @@ class Node:
         self.disk.crash(rng)
         self._durable = rng.randint(self._durable, self.machine.applied)
         history = self.machine.history[: self._durable]
-        self.machine = Machine({}, [])
+        self.machine = Machine({}, [], self.initial)
         for entry in history:
             self.machine.apply(entry)
         self._inbox.clear()
@@ -104,6 +115,18 @@ class Node:
         self._proposals.clear()
         self._reads.clear()
         self._waiting.clear()
+
+    def erase(self, rng: Random) -> None:
+        """Process and disk are gone."""
+        self.crash(rng)
+        self.disk = Disk()
+        self.machine = Machine({}, [], self.initial)
+        self._durable = 0
+
+    @property
+    def joined(self) -> bool:
+        """Whether it will know after a crash that it has joined."""
+        return self.disk.synced_state.joined
 
     @property
     def runs(self) -> bool:
@@ -116,6 +139,39 @@ class Node:
     def resume(self) -> None:
         self.paused = False
         self._drain()
+
+    # --- log and state as a whole
+
+    @property
+    def _between_turns(self) -> bool:
+        return self.runs and self._syncing is None
+
+    def trim(self, rng: Random) -> bool:
+        """Makes the state durable and drops entries it holds."""
+        if not self._between_turns:
+            return False
+        self._durable = rng.randint(self._durable, self.machine.applied)
+        index = rng.randint(self.disk.base, self._durable)
+        self.disk.rebase(index, self.disk.term(index))
+        self._checker.state(self.raft)
+        return True
+
+    def install(self, snapshot: Machine) -> bool:
+        """Replaces state and log, if the snapshot is news."""
+        index = snapshot.applied
+        if not self._between_turns or self.leads or index <= self.machine.applied:
+            return False
+        self.machine = snapshot.copy()
+        self._durable = index
+        term = self.machine.history[-1].term
+        self.disk.rebase(index, term)
+        self._checker.restarted(self.number)
+        self.raft.restore(index, term, self.machine.membership)
+        self._checker.applied(self.number, index, self.machine.digest)
+        self._checker.state(self.raft)
+        self._proposals.clear()
+        self._serve_reads()
+        return True
 
     # --- events
 

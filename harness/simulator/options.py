@@ -39,15 +39,22 @@ class Options:
     max_inflight_messages: int
     max_uncommitted_bytes: int
     max_committed_bytes: int
+    first_start: bool
+    """Whether the voters have yet to join; else they joined before, and did nothing since."""
+    spares: int
+    """Nodes that belong to nobody yet; a change of the membership may take them in."""
+    snapshot_ms_max: int
 
 
 FAULTS = ("crash", "pause", "split", "one_way", "cut", "campaign", "transfer", "reboot")
+LASTING = ("erase", "trim", "change")
 REPAIRS = ("restart", "resume", "heal")
 
 
 def draw(rng: Random) -> Options:
     """The options of a run."""
     least = rng.choice((5, 5, 10, 20))
+    lasting = rng.random() < 0.7
     return Options(
         nodes=rng.choice((1, 2, 3, 3, 3, 3, 4, 5, 5)),
         tick_ms=50,
@@ -65,10 +72,14 @@ def draw(rng: Random) -> Options:
         client_ms=rng.choice((10, 50, 200)),
         fault_ms=rng.choice((20, 50, 200, 700, 3000)),
         faults={name: rng.choice((0, 1, 1, 3)) for name in FAULTS}
-        | {name: rng.choice((1, 3)) for name in REPAIRS},
+        | {name: rng.choice((1, 3)) for name in REPAIRS}
+        | {name: rng.choice((0, 1, 3)) if lasting else 0 for name in LASTING},
         payload_max=rng.choice((8, 200)),
         max_append_bytes=rng.choice((1, 100, 1 << 20)),
         max_inflight_messages=rng.choice((1, 3, 64)),
         max_uncommitted_bytes=rng.choice((1000, 1 << 26)),
         max_committed_bytes=rng.choice((1, 500, 1 << 22)),
+        first_start=rng.random() < 0.3,
+        spares=rng.choice((0, 1, 2, 3)) if lasting else 0,
+        snapshot_ms_max=rng.choice((5, 100, 2000)),
     )

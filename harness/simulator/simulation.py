@@ -10,9 +10,17 @@ from random import Random
 
 from harness.simulator.checker import Checker, Violation
 from harness.simulator.network import Network
-from harness.simulator.node import Node
+from harness.simulator.node import Machine, Node
 from harness.simulator.options import Options, draw
-from keyload.consensus import ConsensusError, Message, Raft, decode_messages, encode_messages
+from keyload.consensus import (
+    ConsensusError,
+    Membership,
+    Message,
+    MessageKind,
+    Raft,
+    decode_messages,
+    encode_messages,
+)
 
 RECOVERY_MS = 20_000
 """After the last fault a cluster must serve again within ten upper election timeouts (CLU-4, CLU-10)."""
@@ -48,7 +56,7 @@ class Simulation:
         self.rng = Random(seed)
         self.options = options or draw(self.rng)
         self.now = 0
-        self.checker = Checker()
+        self.checker = Checker(Membership(tuple(range(1, self.options.nodes + 1))))
         self.counts: Counter[str] = Counter()
         self.story: deque[str] = deque(maxlen=STORY_LINES)
         self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
@@ -56,10 +64,12 @@ class Simulation:
         self._faulty = True
         self._proposals = 0
         self._contexts = 0
+        self._erased: Node | None = None  # the last node that lost its disk
+        self._removed: set[int] = set()  # nodes are not taken in twice
         self.network = Network(self.options, self.rng)
         self.nodes = {
             number: Node(number, self.options, seed, raft_class, self.checker, self._send)
-            for number in range(1, self.options.nodes + 1)
+            for number in range(1, self.options.nodes + self.options.spares + 1)
         }
         for number in self.nodes:
             self._plan_tick(number)
@@ -96,8 +106,23 @@ class Simulation:
 
     def _tick(self, number: int) -> None:
         self._plan_tick(number)
-        self.nodes[number].tick()
-        self._turn(self.nodes[number])
+        node = self.nodes[number]
+        node.tick()
+        self._turn(node)
+        if node.leads:
+            self._send_snapshots(node)
+
+    def _send_snapshots(self, leader: Node) -> None:
+        for peer in leader.raft.lagging():
+            if self.rng.random() < 0.3:
+                envelope = Message(MessageKind.APPEND, leader.number, peer, leader.raft.term)
+                for arrival in self.network.arrivals(self.now, envelope):
+                    delay = arrival - self.now + self.rng.randint(0, self.options.snapshot_ms_max)
+                    self._plan(delay, self._install, self.nodes[peer], leader.machine.copy())
+
+    def _install(self, node: Node, snapshot: Machine) -> None:
+        self.counts["installed"] += node.install(snapshot)
+        self._turn(node)
 
     def _send(self, messages: Iterable[Message]) -> None:
         for message in messages:
@@ -166,7 +191,7 @@ class Simulation:
             return
         fault = self.rng.choices(list(weights), list(weights.values()))[0]
         leaders = [each for each in self.nodes.values() if each.leads]
-        aimed = leaders and self.rng.random() < 0.3
+        aimed = leaders and (fault == "change" or self.rng.random() < 0.3)
         node = self.rng.choice(leaders if aimed else list(self.nodes.values()))
         self.counts[fault] += 1
         self.story.append(f"{self.now} ms: {fault} (node {node.number})")
@@ -191,6 +216,16 @@ class Simulation:
                 self.network.cut(numbers)
             case "heal":
                 self.network.heal()
+            case "erase" if node.up and self._may_erase(node):
+                self._erased = node
+                self.counts["erased"] += 1
+                node.erase(self.rng)
+                if self.rng.random() < 0.7:
+                    node.start()
+            case "trim":
+                node.trim(self.rng)
+            case "change" if node.leads:
+                self._change(node)
             case "campaign" if node.runs:
                 node.raft.campaign()
             case "transfer" if node.runs:
@@ -198,6 +233,42 @@ class Simulation:
             case _:
                 return
         self._turn(node)
+
+    def _may_erase(self, node: Node) -> bool:
+        """One disk at a time, the next only after all voters have joined: else data could really be lost.
+
+        Among fewer than three voters the one that is left could not bring the other back without leading.
+        """
+        memberships = [self.checker.membership, *(each.raft.membership for each in self.nodes.values())]
+        voters = {voter for membership in memberships for voter in membership.voters}
+        return (
+            node.number not in self._removed
+            and all(len(membership.voters) >= 3 for membership in memberships)
+            and all(self.nodes[voter].joined for voter in voters - self._removed)
+        )
+
+    def _change(self, leader: Node) -> None:
+        """One step to a random other membership."""
+        present = leader.raft.membership
+        steps = [
+            Membership(present.voters, (*present.learners, number))
+            for number in set(self.nodes) - set(present.members) - self._removed
+        ]
+        for learner in present.learners:
+            rest = tuple(set(present.learners) - {learner})
+            steps += [Membership((*present.voters, learner), rest)] * 2 + [Membership(present.voters, rest)]
+        least = 1 if self._erased is None or self._erased.joined else 3
+        if len(present.voters) > least:
+            steps += [
+                Membership(tuple(set(present.voters) - {voter}), present.learners) for voter in present.voters
+            ]
+        if not steps:
+            return
+        chosen = self.rng.choice(steps)
+        if leader.raft.propose_membership(chosen) is not None:
+            self._removed |= set(present.members) - set(chosen.members)
+            self.counts["changes"] += 1
+            self.story.append(f"{self.now} ms: {leader.number} proposes {chosen}")
 
     def _calm_down(self) -> None:
         self._faulty = False
@@ -212,15 +283,40 @@ class Simulation:
 
     def _recover(self) -> None:
         deadline = self.now + RECOVERY_MS
-        self._until(deadline, lambda: any(node.raft.leader_ready for node in self.nodes.values()), "a leader")
+        self._until(deadline, self._settled, "a leader")
         before = len(self.checker.acknowledged)
         self._until(deadline, lambda: len(self.checker.acknowledged) > before + 2, "acknowledgements")
-        for node in self.nodes.values():
+        for node in self._members():
             self._until(deadline, lambda node=node: self._read(node), f"a leader known to {node.number}")
-        self._until(deadline, lambda: all(node.idle for node in self.nodes.values()), "answers to all reads")
+        self._until(deadline, lambda: all(node.idle for node in self._members()), "answers to all reads")
         self._until(deadline, self._level, "equal nodes")
-        for node in self.nodes.values():
+        for node in self._members():
             self.checker.finish(node.number, node.machine.history)
+        self._stay_calm()
+
+    def _pass(self, milliseconds: int) -> None:
+        end = self.now + milliseconds
+        while self.now < end:
+            self.step()
+
+    def _members(self) -> list[Node]:
+        return [self.nodes[number] for number in self.checker.membership.members]
+
+    def _settled(self) -> bool:
+        """Whether a leader works under a committed membership that has it."""
+        return any(
+            node.raft.leader_ready and node.raft.log.settled and node.number in self.checker.membership.voters
+            for node in self.nodes.values()
+        )
+
+    def _stay_calm(self) -> None:
+        """Once old messages are gone nobody disturbs the leader, nor does who never heard of his removal."""
+        timeout = self.options.election_ticks[1] * self.options.tick_ms
+        self._pass(10 * self.options.delay_ms_max + 2 * timeout)
+        terms = {node.raft.term for node in self._members()}
+        self._pass(3 * timeout)
+        if len(terms) > 1 or {node.raft.term for node in self._members()} != terms:
+            raise Violation("a quiet cluster elects another leader")
 
     def _until(self, deadline: int, reached: Callable[[], bool], goal: str) -> None:
         events = 0
@@ -234,7 +330,10 @@ class Simulation:
 
     def _level(self) -> bool:
         committed = len(self.checker.committed)
-        return all(node.machine.applied == committed for node in self.nodes.values())
+        return all(
+            node.joined and node.machine.applied == committed and node.raft.commit == committed
+            for node in self._members()
+        )
 
 
 def simulate(seed: int, steps: int, raft_class: type[Raft] = Raft, options: Options | None = None) -> Report:

@@ -10,7 +10,7 @@ from keyload.backup import manifest as manifests
 from keyload.backup.manifest import IDENTITY, MANIFEST, MANIFEST_BYTES, Manifest, damaged
 from keyload.backup.streams import checked, drain, pieces, read_whole
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.storage import Position, verify_image
+from keyload.storage import Position, verify_images
 from keyload.storage.directory import IDENTITY_BYTES, Identity
 
 
@@ -47,8 +47,9 @@ def check_images(backup: Backup) -> None:
     """Read every record of the images of a backup, and see that they are at the positions its manifest says;
     Corruption for anything else (BKP-12).
     """
-    for image in backup.manifest.shards:
-        facts = verify_image(backup.directory / image.file.name, every_record=True)
+    images = backup.manifest.shards
+    found = verify_images([backup.directory / image.file.name for image in images], every_record=True)
+    for image, facts in zip(images, found, strict=True):
         if facts.applied != Position(image.index, image.term):
             raise damaged(f"{image.file.name} is an image of another position than the manifest says.")
 

@@ -15,6 +15,7 @@ from keyload.consensus.messages import Entry
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.models.partitions import load_meta
 from keyload.storage import (
+    Facts,
     Identity,
     NodeDirectory,
     Position,
@@ -22,11 +23,13 @@ from keyload.storage import (
     Store,
     Wal,
     mark_clean,
+    open_states,
     recover_state,
     unpack_writes,
-    verify_image,
+    verify_images,
     write_image,
 )
+from keyload.storage.install import installing
 from keyload.storage.layout import DATA_FILE
 
 UNBOUNDED = 1 << 62
@@ -86,13 +89,13 @@ def _images(directory: NodeDirectory, identity: Identity, worker: int, stage: Pa
     home = directory.worker_directory(worker)
     recover_state(home)
     with Wal(home / "wal", worker=worker, incarnation=identity.incarnation) as wal:
-        wal.begin()
-        for shard in shards_of(identity, worker):
-            store = Store(home / f"shard-{shard}", UNBOUNDED)
-            try:
+        stores = open_states(home, wal, shards_of(identity, worker), UNBOUNDED)
+        try:
+            for shard, store in stores.items():
                 catch_up(store, wal.log(shard), alone=len(identity.guard.voters) <= 1)
                 yield _image(store, shard, stage)
-            finally:
+        finally:
+            for store in stores.values():
                 store.close()
     mark_clean(home)
 
@@ -115,10 +118,8 @@ def _image(store: Store, shard: int, stage: Path) -> ShardImage:
 
 def catch_up(store: Store, log: ShardLog, *, alone: bool) -> None:
     """Apply what is committed and not yet in the state. In the log of a node alone everything is committed;
-    a voter knows it of what its hard state says. Corruption when the log lacks what the state holds.
+    a voter knows it of what its hard state says.
     """
-    if not log.holds(store.applied.index, store.applied.term):
-        raise KeyLoadError(ErrorCode.CORRUPTION, "The log lacks entries that the state of a shard holds.")
     committed = log.last_index if alone else min(log.hard_state.commit, log.last_index)
     while store.applied.index < committed:
         entries = log.entries(store.applied.index + 1, committed + 1, APPLY_BYTES)
@@ -151,23 +152,29 @@ def verify(database: Path) -> DatabaseFacts:
 
 def _verified(directory: NodeDirectory, identity: Identity, worker: int) -> Iterator[ShardFacts]:
     home = directory.worker_directory(worker)
+    states = {shard: home / f"shard-{shard}" for shard in shards_of(identity, worker)}
+    if any(installing(place) for place in states.values()):
+        detail = "A snapshot was being installed when the node stopped; start it once before."
+        raise KeyLoadError(ErrorCode.RECOVERY_REQUIRED, detail)
     recover_state(home)
     with Wal(home / "wal", worker=worker, incarnation=identity.incarnation) as wal:
-        for shard in shards_of(identity, worker):
+        there = {shard: place / DATA_FILE for shard, place in states.items() if (place / DATA_FILE).exists()}
+        found = dict(zip(there, verify_images(list(there.values()), every_record=True), strict=True))
+        for shard in states:
             log = wal.log(shard)
             check_payloads(log)
-            state = home / f"shard-{shard}" / DATA_FILE
-            applied = Position(0, 0)
-            records = record_bytes = 0
-            digest = ""
-            if state.exists():
-                facts = verify_image(state, every_record=True)
-                applied, digest = facts.applied, facts.digest
-                records, record_bytes = facts.records, facts.record_bytes
-            if not log.holds(applied.index, applied.term):
+            facts = found.get(shard, Facts(Position(0, 0), None))
+            if not log.holds(facts.applied.index, facts.applied.term):
                 detail = "The log lacks entries that the state of a shard holds."
                 raise KeyLoadError(ErrorCode.CORRUPTION, detail)
-            yield ShardFacts(shard, applied.index, log.last_index, records, record_bytes, digest)
+            yield ShardFacts(
+                shard=shard,
+                index=facts.applied.index,
+                last_index=log.last_index,
+                records=facts.records,
+                record_bytes=facts.record_bytes,
+                digest=facts.digest,
+            )
 
 
 def check_payloads(log: ShardLog) -> None:

@@ -51,7 +51,7 @@ async def _node(settings: NodeSettings) -> int:
     data = Path(settings.data_directory)
     data.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with NodeDirectory(data) as directory:
-        directory.establish(identity(settings))
+        directory.establish(identity(settings), segment_bytes=settings.storage.segment_bytes)
         listener = _listener(_listening_address(settings))
         return await _serve(settings, directory, listener, stop)
 
@@ -117,6 +117,7 @@ def front_settings(settings: NodeSettings) -> FrontSettings:
         ),
         mcp=McpLimits(**msgspec.structs.asdict(settings.mcp)),
         commands=CommandLimits(**msgspec.structs.asdict(settings.admission.command)),
+        scrape_token=settings.scrape_token,
     )
 
 

@@ -26,7 +26,9 @@ from keyload.front.exchange import Timeouts
 from keyload.front.execution import Execution
 from keyload.front.health import Readiness
 from keyload.front.mcp import McpHost
+from keyload.front.measures import Measures
 from keyload.front.routes import Router
+from keyload.front.scrape import Scrape
 from keyload.front.server import Server, listen
 from keyload.front.workers import WorkerHub
 from keyload.link import log
@@ -36,13 +38,16 @@ __all__ = ["Front", "FrontSettings", "build", "listen", "serve"]
 
 
 class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a front needs beside its workers. `shards` is the number of data shards."""
+    """What a front needs beside its workers. `shards` is the number of data shards, `scrape_token` opens
+    `/metrics` beside an administrator's key.
+    """
 
     shards: int
     http: HttpAdmissionLimits = DEFAULT_LIMITS
     mcp: McpLimits = McpLimits()
     commands: CommandLimits = CommandLimits()
     timeouts: Timeouts = Timeouts()
+    scrape_token: str | None = None
 
 
 class Front:
@@ -56,17 +61,24 @@ class Front:
         self.hub = hub
         self.gate = HttpGate(settings.http, settings.mcp)
         self.readiness = Readiness(hub, lambda: self._warm)
+        measures = Measures()
+        authenticator = Authenticator(hub, clock)
         self.backups = BackupDesk(hub, shelf)
         self.execution = Execution(
-            hub, settings.shards, self.gate, self.readiness.ready, self.backups, settings.commands
+            hub, settings.shards, self.gate, self.readiness.ready, self.backups, measures, settings.commands
         )
-        self._mcp = McpHost(self.execution.execute, OPERATIONS)
+        self.scrape = Scrape(
+            hub, self.gate, measures, authenticator, self.readiness.ready, settings.scrape_token
+        )
+        self._mcp = McpHost(self.execution.execute, OPERATIONS, measures)
         self.application: Asgi = Edge(
             self.gate,
-            Authenticator(hub, clock),
+            authenticator,
             Router(self.execution.execute),
             self._mcp,
+            self.scrape,
             self._quart(),
+            measures,
             settings.timeouts,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
@@ -28,6 +29,7 @@ from keyload.front.admission import HttpGate
 from keyload.front.backups import BackupDesk
 from keyload.front.barrier import lost
 from keyload.front.calls import Caller, Outcome
+from keyload.front.measures import Measures
 from keyload.front.workers import WorkerHub, payload_of, unknown_outcome
 from keyload.link import log
 from keyload.link.launch import CommandLimits
@@ -63,12 +65,14 @@ class Execution:
         gate: HttpGate,
         ready: Callable[[], bool],
         backups: BackupDesk,
+        measures: Measures,
         limits: CommandLimits | None = None,
     ) -> None:
         self._hub = hub
         self._shards = shards
         self._gate = gate
         self._ready = ready
+        self._measures = measures
         self._limits = limits or CommandLimits()
         self._answered_here: dict[str, Callable[[Caller], Awaitable[bytes]]] = {
             ADMIN_ADMISSION.name: self._admission,
@@ -88,6 +92,20 @@ class Execution:
 
         `texts` are the canonical JSON texts that decoding met, None when nobody kept them.
         """
+        began = time.monotonic()
+        outcome = await self._outcome(caller, operation, command_id, request, texts)
+        failure = None if outcome.problem is None else ErrorCode(outcome.problem.error_code)
+        self._measures.called(operation, time.monotonic() - began, failure)
+        return outcome
+
+    async def _outcome(
+        self,
+        caller: Caller,
+        operation: Operation,
+        command_id: str | None,
+        request: Any,
+        texts: Texts | None,
+    ) -> Outcome:
         request_id = str(uuid4())
         try:
             here = self._answered_here.get(operation.name)
@@ -138,6 +156,7 @@ class Execution:
                 catalog_version=caller.catalog_version,
                 partition=partition,
                 payload=msgspec.msgpack.encode(request),
+                long=operation.runs_long,
             )
         )
         if len(payload) > MAX_REPLY_BYTES:

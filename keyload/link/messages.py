@@ -79,6 +79,12 @@ class Refusal(_Message, frozen=True, tag="x"):
     payload: bytes
 
 
+class Cancel(_Message, frozen=True, tag="z"):
+    """Nobody waits for the read with this number any more."""
+
+    call: int
+
+
 class CatalogDelta(_Message, frozen=True, tag="d"):
     """Catalog rows up to `version`, worker 0 to front, front to the other workers.
 
@@ -149,6 +155,35 @@ class Evidence(_Message, frozen=True, tag="e"):
     read: Read
 
 
-FrontToWorker = Command | Read | Barrier | CatalogDelta | Usage | BackupShard | Reply | Refusal
+class SnapshotOffer(_Message, frozen=True, tag="so"):
+    """A leader has a snapshot for a follower whose next entry is no longer in its log (CLU-15).
+
+    `manifest` is the JSON text of a `SnapshotManifest`. It is offered again until the follower has caught
+    up.
+    """
+
+    shard: int
+    manifest: bytes
+
+
+class SnapshotWant(_Message, frozen=True, tag="sw"):
+    """A follower asks for the chunk at `offset` of the snapshot `id`; it keeps few of them open (CLU-16)."""
+
+    shard: int
+    id: str
+    offset: int
+
+
+class SnapshotChunk(_Message, frozen=True, tag="sc"):
+    """One chunk of a snapshot, the answer to a `SnapshotWant`."""
+
+    shard: int
+    id: str
+    offset: int
+    data: bytes
+
+
+FrontToWorker = Command | Read | Barrier | Cancel | CatalogDelta | Usage | BackupShard | Reply | Refusal
 WorkerToFront = Reply | Refusal | Confirmed | CatalogDelta | Fault | Ready | Evidence
-PeerToPeer = Raft | Forward | ForwardReply
+Snapshot = SnapshotOffer | SnapshotWant | SnapshotChunk
+PeerToPeer = Raft | Forward | ForwardReply | Snapshot

@@ -22,7 +22,15 @@ from keyload.link.framing import (
 )
 from keyload.link.launch import PeerAddress
 from keyload.link.log import Category
-from keyload.link.messages import Forward, ForwardReply, PeerToPeer, Raft
+from keyload.link.messages import (
+    Forward,
+    ForwardReply,
+    PeerToPeer,
+    Raft,
+    SnapshotChunk,
+    SnapshotOffer,
+    SnapshotWant,
+)
 
 QUEUE_FRAMES = 64
 """Frames that may wait in one direction before further ones are dropped; each has about FLUSH_BYTES at most.
@@ -70,11 +78,12 @@ class PeerLinks:
         }
 
     def send(self, number: int, message: PeerToPeer) -> None:
-        """Queue one message for the next `flush`; consensus messages leave before all others."""
+        """Queue one message for the next `flush`: consensus leaves first, chunks of snapshots last."""
         outbox = self._outboxes[number]
         if isinstance(message, Raft):
             outbox.consensus.append(message)
-            outbox.consensus_bytes += len(message.payload) + _HEADER_BYTES
+        elif isinstance(message, SnapshotChunk):
+            outbox.bulk.append(message)
         else:
             outbox.others.append(message)
 
@@ -84,7 +93,7 @@ class PeerLinks:
         """
         dropped: list[tuple[int, Forward | ForwardReply]] = []
         for number, outbox in self._outboxes.items():
-            if outbox.consensus or outbox.others:
+            if outbox.consensus or outbox.others or outbox.bulk:
                 self._flush(number, outbox, dropped)
         return dropped
 
@@ -93,7 +102,9 @@ class PeerLinks:
             try:
                 outbox.socket.send(pack_peer(self._guard, batch), zmq.NOBLOCK)
             except zmq.Again:
-                dropped.extend((number, message) for message in batch if not isinstance(message, Raft))
+                dropped.extend(
+                    (number, message) for message in batch if isinstance(message, Forward | ForwardReply)
+                )
         outbox.clear()
 
     def receive(self) -> Iterator[tuple[int, PeerToPeer]]:
@@ -146,7 +157,7 @@ class PeerLinks:
 class _Outbox:
     """What waits for one peer."""
 
-    __slots__ = ("consensus", "consensus_bytes", "others", "socket")
+    __slots__ = ("bulk", "consensus", "others", "socket")
 
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         self.socket = socket
@@ -154,15 +165,15 @@ class _Outbox:
 
     def clear(self) -> None:
         self.consensus: list[Raft] = []
-        self.others: list[Forward | ForwardReply] = []
-        self.consensus_bytes = 0
+        self.others: list[PeerToPeer] = []
+        self.bulk: list[SnapshotChunk] = []
 
 
 def _batches(outbox: _Outbox) -> Iterator[list[PeerToPeer]]:
-    """The waiting messages in frames of about FLUSH_BYTES, consensus first."""
+    """The waiting messages in frames of about FLUSH_BYTES, in the order of their urgency."""
     batch: list[PeerToPeer] = []
     size = 0
-    for message in (*outbox.consensus, *outbox.others):
+    for message in (*outbox.consensus, *outbox.others, *outbox.bulk):
         if size >= FLUSH_BYTES:
             yield batch
             batch, size = [], 0
@@ -173,7 +184,17 @@ def _batches(outbox: _Outbox) -> Iterator[list[PeerToPeer]]:
 
 
 def _payload_bytes(message: PeerToPeer) -> int:
-    return len(message.command.payload if isinstance(message, Forward) else message.payload)
+    match message:
+        case Forward():
+            return len(message.command.payload)
+        case Raft() | ForwardReply():
+            return len(message.payload)
+        case SnapshotChunk():
+            return len(message.data)
+        case SnapshotOffer():
+            return len(message.manifest)
+        case SnapshotWant():
+            return 0
 
 
 def _inbox(

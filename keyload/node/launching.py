@@ -6,7 +6,7 @@ import hashlib
 
 import msgspec
 
-from keyload.link.launch import Bootstrap, CommandLimits, PeerAddress, WorkerLaunch
+from keyload.link.launch import Bootstrap, CommandLimits, PeerAddress, StorageTimes, WorkerLaunch
 from keyload.node.addresses import read_address
 from keyload.node.settings import NodeSettings
 from keyload.storage.directory import Guard, Identity
@@ -63,6 +63,7 @@ def worker_launch(settings: NodeSettings, worker: int, endpoint: str) -> WorkerL
         call_ms=settings.timings.call_ms,
         maximum_bytes=settings.maximum_bytes,
         minimum_free_bytes=settings.minimum_free_bytes,
+        storage=StorageTimes(**msgspec.structs.asdict(settings.storage)),
         outcomes_retention_days=settings.outcomes.retention_days,
         outbox_max_records=settings.outbox.max_records,
         outbox_max_bytes=settings.outbox.max_bytes,

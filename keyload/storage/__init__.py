@@ -12,6 +12,7 @@ from keyload.storage.install import finish_install, install, pending_install, re
 from keyload.storage.keys import WriteSet, logical_form, pack_writes, stored_form, unpack_writes
 from keyload.storage.layout import Position
 from keyload.storage.manifest import CHUNK_BYTES, SnapshotManifest, unpack_manifest
+from keyload.storage.opening import open_states
 from keyload.storage.reader import Charge, StoreReader
 from keyload.storage.shard_log import ShardLog
 from keyload.storage.snapshot import (
@@ -24,7 +25,7 @@ from keyload.storage.snapshot import (
 )
 from keyload.storage.store import Cut, Store
 from keyload.storage.txn import Layered, Reader, Txn
-from keyload.storage.verify import Facts, verify_image
+from keyload.storage.verify import Facts, verify_image, verify_images
 from keyload.storage.wal import ShardWrite, Wal
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "install",
     "logical_form",
     "mark_clean",
+    "open_states",
     "pack_writes",
     "pending_install",
     "private_directory",
@@ -67,5 +69,6 @@ __all__ = [
     "unpack_manifest",
     "unpack_writes",
     "verify_image",
+    "verify_images",
     "write_image",
 ]

@@ -17,7 +17,7 @@ from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import checkpoint, files, layout, pages
 from keyload.storage.checkpoint import SavedCheckpoint
 from keyload.storage.install import installing
-from keyload.storage.verify import verify_image
+from keyload.storage.verify import verify_images
 
 _MARKER = "boot"
 _MARKER_BYTES = 256
@@ -65,7 +65,8 @@ def recover_state(worker_directory: Path) -> list[int]:
                 removed.append(plan.shard)
                 _remove(plan.directory)
             else:
-                _restore(plan.directory, plan.saved)
+                _put_back(plan.directory, plan.saved)
+        _check([plan for plan in plans if plan.saved is not None])
     _write(worker_directory, _Boot(now, clean=False))
     return sorted(removed)
 
@@ -87,13 +88,21 @@ def _remove(directory: Path) -> None:
     files.sync_directory(directory)
 
 
-def _restore(directory: Path, saved: SavedCheckpoint) -> None:
-    """Lead the engine to the tree of the checkpoint, and see that it is there."""
+def _put_back(directory: Path, saved: SavedCheckpoint) -> None:
+    """Lead the engine to the tree of the checkpoint."""
     (directory / layout.LOCK_FILE).unlink(missing_ok=True)
     pages.put_back(directory / layout.DATA_FILE, saved.page)
     files.sync_directory(directory)
-    if verify_image(directory / layout.DATA_FILE, every_record=False).applied != saved.position:
-        raise KeyLoadError(ErrorCode.CORRUPTION, "The state of a shard is not that of its checkpoint.")
+
+
+def _check(plans: list[_Plan]) -> None:
+    """See that the states which were put back are those of their checkpoints."""
+    if not plans:
+        return
+    found = verify_images([plan.directory / layout.DATA_FILE for plan in plans], every_record=False)
+    for plan, facts in zip(plans, found, strict=True):
+        if plan.saved is None or facts.applied != plan.saved.position:
+            raise KeyLoadError(ErrorCode.CORRUPTION, "The state of a shard is not that of its checkpoint.")
 
 
 def mark_clean(worker_directory: Path) -> None:

@@ -27,6 +27,7 @@ Step = Callable[[str], None]
 """Called with the name of each step that tests can stop at."""
 
 PINNED = "CheckpointPinned"
+SYNCING = "CheckpointSyncing"
 SYNCED = "CheckpointSynced"
 SAVED = "CheckpointSaved"
 
@@ -80,9 +81,12 @@ class Checkpoint:
 
         ResourceExhausted when there is no room for the small file: the next checkpoint may succeed.
         RecoveryRequired when a sync or write failed: the store has to be opened anew. Either way this one is
-        given up and the checkpoint before stays the durable one.
+        given up and the checkpoint before stays the durable one. Nothing happens when the store was closed
+        before this began.
         """
         with self._working:
+            if self.failed:
+                return
             try:
                 self._sync()
                 self._step(SYNCED)
@@ -96,8 +100,9 @@ class Checkpoint:
 
     def _sync(self) -> None:
         try:
+            self._step(SYNCING)
             self._environment.sync(True)
-        except lmdb.Error as error:
+        except (lmdb.Error, OSError) as error:
             self.sync_failed = True
             raise sync_failure() from error
 
@@ -115,10 +120,12 @@ class Checkpoint:
         """The file says exactly this: nothing is to be done."""
         self.done = True
 
-    def wait(self) -> None:
-        """Return when no thread works at it."""
+    def give_up(self) -> None:
+        """Wait for a thread that works at it; if none has begun, none will."""
         with self._working:
-            pass
+            if not self.done:
+                self.failed = True
+                self.unpin()
 
     def unpin(self) -> None:
         """Let the pages that only this cut holds be used again."""

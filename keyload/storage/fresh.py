@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
 
@@ -64,6 +65,16 @@ def _fill(descriptor: int, size: int, until: Event) -> None:
         os.fdatasync(descriptor)
 
 
+def started(work: Callable[[], None], name: str) -> Thread | None:
+    """A thread that does `work`; None when the system has no thread left for this process."""
+    thread = Thread(target=work, name=name)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
+
+
 class FreshFile:
     """Prepares one file at a time; only its owner's thread calls it."""
 
@@ -78,8 +89,7 @@ class FreshFile:
         """Begin the next file in a thread, unless that was done since the last one was taken."""
         if self._thread is None:
             self._needed.clear()
-            self._thread = Thread(target=self._run, name="next-segment")
-            self._thread.start()
+            self._thread = started(self._run, "next-segment")
 
     def take(self) -> int:
         """The descriptor of the file, whose owner the caller becomes.

@@ -1,4 +1,4 @@
-"""The process that opens a state file of doubtful content: `python -m keyload.storage.inspector PATH 0|1`.
+"""The process that opens state files of doubtful content: `python -m keyload.storage.inspector 0|1 PATH...`.
 
 It may end by a signal; `keyload.storage.verify` starts it and reads what it found.
 """
@@ -83,15 +83,14 @@ def _all_records(environment: lmdb.Environment, databases: layout.Databases, hea
 
 
 def main(arguments: list[str]) -> int:
-    """Check one file and write what was found to standard output."""
-    path = Path(arguments[0])
+    """Check the files and write what was found, or the first problem, to standard output."""
+    every_record, paths = arguments[0] == "1", [Path(name) for name in arguments[1:]]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     used = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * pages.PAGE_BYTES
-    size = path.stat().st_size if path.exists() else 0
-    limit = used + size + _SPARE_BYTES
+    limit = used + max((path.stat().st_size for path in paths if path.exists()), default=0) + _SPARE_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     try:
-        found: Facts | Problem = inspect(path, arguments[1] == "1")
+        found: list[Facts] | Problem = [inspect(path, every_record) for path in paths]
     except KeyLoadError as error:
         found = Problem(error.code, error.detail)
     sys.stdout.write(msgspec.json.encode(found).decode())

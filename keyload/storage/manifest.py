@@ -30,7 +30,7 @@ FORMAT = 1
 CHUNK_BYTES = 256 << 10
 """A snapshot travels in pieces of this length (CLU-16)."""
 
-_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**63)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class SnapshotManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -39,7 +39,7 @@ class SnapshotManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     image in hex digits. `id` is made of all the rest, so a manifest with a wrong byte is none."""
 
     format: int
-    incarnation: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    incarnation: Annotated[str, msgspec.Meta(pattern="^[0-9a-f-]{36}$")]
     shard: Annotated[int, msgspec.Meta(ge=0, le=65535)]
     index: _Count
     term: _Count
@@ -80,7 +80,7 @@ def unpack_manifest(content: bytes) -> SnapshotManifest:
         manifest = msgspec.json.decode(content, type=SnapshotManifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise damaged("The manifest of a snapshot is damaged.") from error
-    if manifest.named() != manifest:
+    if manifest.named() != manifest or manifest.packed() != content:
         raise damaged("The manifest of a snapshot does not match its id.")
     return manifest
 

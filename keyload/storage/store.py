@@ -66,9 +66,10 @@ class Store:
     refused (STO-19); entries already committed are still applied then.
 
     Opening makes the present state durable as a checkpoint before anything is written, for a killed process
-    left writes of its own behind and its pin is gone. Errors of opening: FormatUnsupported for a foreign file
-    or version, Corruption for a damaged one; both leave it as it is. ResourceExhausted and RecoveryRequired
-    as in `Checkpoint.complete`. `step` is called at each step of a checkpoint (STO-24).
+    left writes of its own behind and its pin is gone. Errors of opening: FormatUnsupported for a foreign
+    file or version, Corruption for a damaged one; both leave it as it is. ResourceExhausted and
+    RecoveryRequired as in `Checkpoint.complete`. A new state begins with the replicas `membership`. `step`
+    is called at each step of a checkpoint (STO-24).
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Store:
         *,
         map_bytes: int = MAP_BYTES,
         max_readers: int = 256,
+        membership: bytes | None = None,
         step: Callable[[str], None] = _ignore,
     ) -> None:
         files.private_directory(directory)
@@ -103,7 +105,7 @@ class Store:
                 lib_version=0,
             )
             try:
-                self._databases = _open_databases(self._environment)
+                self._databases = _open_databases(self._environment, membership)
                 with self._environment.begin() as transaction:
                     stored = transaction.get(layout.POSITION_KEY, db=self._databases.meta)
                     self.membership = transaction.get(layout.MEMBERSHIP_KEY, db=self._databases.meta)
@@ -286,7 +288,7 @@ class Store:
 
     def _last_checkpoint(self) -> None:
         if self._pending is not None:
-            self._pending.wait()
+            self._pending.give_up()
             if self._pending.done:
                 self.adopt(self._pending)
         if self.durable != self.applied:
@@ -297,10 +299,11 @@ class Store:
     def _release(self) -> None:
         """Drop the pins and close the environment."""
         self._closed = True
-        for held in (self._pending, self._pinned):
-            if held is not None:
-                held.wait()
-                held.unpin()
+        if self._pending is not None:
+            self._pending.give_up()
+            self._pending.unpin()
+        if self._pinned is not None:
+            self._pinned.unpin()
         self._environment.close()
 
 
@@ -313,7 +316,7 @@ def _check_files(directory: Path) -> None:
     pages.check_signature(directory / layout.DATA_FILE)
 
 
-def _open_databases(environment: lmdb.Environment) -> Databases:
+def _open_databases(environment: lmdb.Environment, membership: bytes | None) -> Databases:
     """Open the named databases after a look at the format; in an environment without any, make them."""
     if environment.stat()["entries"]:
         return layout.open_existing(environment)
@@ -323,4 +326,6 @@ def _open_databases(environment: lmdb.Environment) -> Databases:
         )
         transaction.put(layout.FORMAT_KEY, layout.FORMAT, db=databases.meta)
         transaction.put(layout.POSITION_KEY, Position(0, 0).packed(), db=databases.meta)
+        if membership is not None:
+            transaction.put(layout.MEMBERSHIP_KEY, membership, db=databases.meta)
     return databases

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -43,11 +44,20 @@ def verify_image(path: Path, *, every_record: bool) -> Facts:
     Nothing is changed. Corruption for damage of any kind, also when the child was killed by it or came to no
     end; FormatUnsupported for a foreign file or version. Takes a minute per 60 MiB at most, usually far less.
     """
-    seconds = _FIRST_SECONDS + (path.stat().st_size / _BYTES_PER_SECOND if path.exists() else 0)
-    command = [sys.executable, "-m", "keyload.storage.inspector", str(path), str(int(every_record))]
+    return verify_images([path], every_record=every_record)[0]
+
+
+def verify_images(paths: Sequence[Path], *, every_record: bool) -> list[Facts]:
+    """The same for several files, one after the other in one child process."""
+    size = sum(path.stat().st_size for path in paths if path.exists())
+    command = [sys.executable, "-m", "keyload.storage.inspector", str(int(every_record)), *map(str, paths)]
     try:
         child = subprocess.run(  # noqa: S603 - our own program
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_FIRST_SECONDS + size / _BYTES_PER_SECOND,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise _damaged() from error
@@ -56,8 +66,10 @@ def verify_image(path: Path, *, every_record: bool) -> Facts:
         raise KeyLoadError(ErrorCode.RECOVERY_REQUIRED, detail) from error
     try:
         if child.returncode == 0:
-            return msgspec.json.decode(child.stdout, type=Facts)
-        if child.returncode == EXIT_REFUSED:
+            found = msgspec.json.decode(child.stdout, type=list[Facts])
+            if len(found) == len(paths):
+                return found
+        elif child.returncode == EXIT_REFUSED:
             problem = msgspec.json.decode(child.stdout, type=Problem)
             raise KeyLoadError(problem.code, problem.detail)
     except msgspec.MsgspecError as error:

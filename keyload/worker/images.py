@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,6 +27,15 @@ MAX_WAITING = 4096
 """Images that may be asked for at once, far more than one backup asks a worker for."""
 
 
+class _Running(NamedTuple):
+    """The image that the thread writes."""
+
+    shard: Shard
+    message: BackupShard
+    cut: Cut
+    image: Future[ShardImage]
+
+
 class ImageDesk:
     """Takes images for the backups of a node in `node`, its directory."""
 
@@ -35,7 +45,7 @@ class ImageDesk:
         self._waiting: deque[tuple[Shard, BackupShard]] = deque()
         self._stop = threading.Event()
         self._thread = ThreadPoolExecutor(1, "backup-image")
-        self._running: tuple[BackupShard, Cut, Future[ShardImage]] | None = None
+        self._running: _Running | None = None
 
     def ask(self, shard: Shard, message: BackupShard) -> None:
         """Take an image of the shard as it is from now on; its barrier has passed."""
@@ -48,14 +58,18 @@ class ImageDesk:
     def tick(self) -> None:
         """Answer for the image that is finished, and begin the next one."""
         if self._running is not None:
-            message, cut, future = self._running
-            if not future.done():
+            running = self._running
+            if not running.image.done():
                 return
             self._running = None
-            cut.close()
-            self._answer(message, future)
+            running.cut.close()
+            self._answer(running.message, running.image)
         if self._waiting and not self._stop.is_set():
             self._begin(*self._waiting.popleft())
+
+    def busy(self, shard: Shard) -> bool:
+        """Whether an image of `shard` is being written; its store must not be closed meanwhile."""
+        return self._running is not None and self._running.shard is shard
 
     def close(self) -> None:
         """Give up what is under way, so that the stores can be closed."""
@@ -72,7 +86,7 @@ class ImageDesk:
         position = load_meta(cut.reader).position
         path = self._shelf / message.backup / image_name(shard.number)
         future = self._thread.submit(self._write, cut, path, shard.number, position)
-        self._running = (message, cut, future)
+        self._running = _Running(shard, message, cut, future)
 
     def _write(self, cut: Cut, path: Path, shard: int, position: int) -> ShardImage:
         with as_contract("The image of a shard could not be written."):

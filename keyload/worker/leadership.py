@@ -8,7 +8,6 @@ writes the first administrator into an empty store (SEC-6) and removes outcomes 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -41,22 +40,24 @@ class Submitter(Protocol):
 class Leadership:
     """The duties of the leaders in one worker."""
 
-    def __init__(self, launch: WorkerLaunch, shards: Mapping[int, Shard], commands: Submitter) -> None:
+    def __init__(
+        self, launch: WorkerLaunch, shards: Mapping[int, Shard], commands: Submitter, now: float
+    ) -> None:
         self._launch = launch
         self._shards = shards
         self._commands = commands
-        self._next_transfer = time.monotonic() + HAND_OVER_SECONDS
+        self._next_transfer = now + HAND_OVER_SECONDS
         self._next_yield = dict.fromkeys(shards, 0.0)
         self._next_care = dict.fromkeys(shards, 0.0)
         self._bootstrap_term = 0
         self._bootstrap = None if launch.bootstrap is None else _bootstrap_command(launch.bootstrap)
 
-    def tick(self, now: float) -> None:
-        """Do what is due."""
+    def tick(self, now: float, ticks: int) -> None:
+        """Do what is due; `now` is the worker's monotonic clock in seconds, `ticks` the node's clock."""
         for shard in self._shards.values():
             if shard.number == 0 and shard.raft.leader_ready and self._bootstrap is not None:
                 self._submit_bootstrap(self._bootstrap, shard.raft.term, now)
-            if now >= self._next_care[shard.number] and not shard.expire_outcomes(time.time_ns() // 100):
+            if now >= self._next_care[shard.number] and not shard.expire_outcomes(ticks):
                 self._next_care[shard.number] = now + CARE_SECONDS
             if shard.clock_uncertain and shard.leads and now >= self._next_yield[shard.number]:
                 self._next_yield[shard.number] = now + HAND_OVER_SECONDS

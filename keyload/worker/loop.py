@@ -23,6 +23,7 @@ from keyload.link.log import Category
 from keyload.link.messages import (
     BackupShard,
     Barrier,
+    Cancel,
     CatalogDelta,
     Command,
     Fault,
@@ -33,6 +34,9 @@ from keyload.link.messages import (
     Read,
     Refusal,
     Reply,
+    SnapshotChunk,
+    SnapshotOffer,
+    SnapshotWant,
     Usage,
     WorkerToFront,
 )
@@ -49,6 +53,7 @@ from keyload.worker.readers import ReadDesk
 from keyload.worker.shard import Shard
 from keyload.worker.space import Space
 from keyload.worker.steps import Step
+from keyload.worker.upkeep import Upkeep
 from keyload.worker.usage import usage
 
 MAX_ROUNDS = 4
@@ -81,7 +86,9 @@ class Worker:
         self._front = front_socket(context, launch.endpoint)
         self._to_front = FrontQueue(self._front, self._state_for_front)
         self._links = _peer_links(context, launch)
-        self._inputs: dict[zmq.Socket[bytes], Callable[[float], None]] = {self._front: self._receive_front}
+        self._inputs: dict[zmq.Socket[bytes] | int, Callable[[float], None]] = {
+            self._front: self._receive_front
+        }
         if self._links is not None:
             self._inputs[self._links.gate] = self._answer_handshakes
             self._inputs[self._links.inbox] = self._receive_peers
@@ -102,7 +109,7 @@ class Worker:
             send_peer=self._send_peer,
         )
         self._images = ImageDesk(Path(launch.directory), self._to_front.append)
-        self._reads = ReadDesk(
+        self.reads = ReadDesk(
             launch,
             shards=shards,
             catalog=self.catalog,
@@ -110,7 +117,20 @@ class Worker:
             evidence_found=self._commands.evidence_found,
             take_image=self._images.ask,
         )
-        self._leadership = Leadership(launch, shards, self._commands)
+        self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
+        self._leadership = Leadership(launch, shards, self._commands, time.monotonic())
+        self._upkeep = Upkeep(
+            launch,
+            wal,
+            shards,
+            now=time.monotonic(),
+            space=self._space,
+            images=self._images,
+            send=self._send_peer,
+            release=self.reads.drain,
+            replaced=self._replaced,
+            step=step,
+        )
         self._announced = False
         self._unfinished = True
 
@@ -152,6 +172,7 @@ class Worker:
 
     def close(self) -> None:
         """Make all state durable, close every file, and note that the stop was an ordered one."""
+        self._upkeep.close()
         for shard in self._shards.values():
             shard.store.close()
         self._wal.close()
@@ -167,7 +188,7 @@ class Worker:
     def _say_goodbye(self) -> None:
         for shard in self._shards.values():
             self._commands.finish_all(shard.drain())
-            self._reads.refuse_all(shard.reads.drain())
+        self.reads.close()
         self._flush()
         self._front.close(linger=200)
         if self._links is not None:
@@ -191,7 +212,7 @@ class Worker:
                 self._commands.fetch_evidence(missing, now)
             shard.reads.ask(shard.raft.read_index, now)
         self._replicate()
-        self._reads.serve(ticks)
+        self.reads.serve(ticks, now)
         self._flush()
 
     def _receive_front(self, now: float) -> None:
@@ -214,11 +235,15 @@ class Worker:
             case Command():
                 self._commands.from_front(message, now)
             case Read() | Barrier() | BackupShard():
-                self._reads.arrive(message, now)
+                self.reads.arrive(message, now)
+            case Cancel():
+                self.reads.cancel(message.call, now)
             case CatalogDelta():
                 self.catalog.apply(message)
             case Usage():
-                self._to_front.append(Reply(message.call, usage(self._launch, self.gate, self._shards)))
+                self._to_front.append(
+                    Reply(message.call, usage(self._launch, self.gate, self._shards, self._wal))
+                )
             case Reply() | Refusal():
                 self._commands.evidence_from_front(message)
             case _:
@@ -238,6 +263,8 @@ class Worker:
                     self._commands.from_peer(number, message, now)
                 case ForwardReply():
                     self._commands.forward_answered(message, now)
+                case SnapshotOffer() | SnapshotWant() | SnapshotChunk():
+                    self._upkeep.arrived(number, message, now)
 
     def _step_raft(self, number: int, shard_number: int, payload: bytes) -> None:
         shard = self._shards.get(shard_number)
@@ -264,12 +291,12 @@ class Worker:
                 self._next_tick = now
         for shard in self._shards.values():
             self._commands.finish_all(shard.sweep(now))
-            self._reads.refuse_all(shard.reads.sweep(now))
+            self.reads.refuse_all(shard.reads.sweep(now))
         self._commands.sweep(now)
-        self._reads.sweep(now)
+        self.reads.sweep(now)
         self._space.tick(now)
-        self._images.tick()
-        self._leadership.tick(now)
+        self._leadership.tick(now, time.time_ns() // 100)
+        self._upkeep.tick(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True
             self._to_front.append(self._replayed())
@@ -315,6 +342,11 @@ class Worker:
         for context in work.lost_reads:
             shard.reads.lose(context)
         shard.raft.advance(work)
+
+    def _replaced(self, shard: Shard) -> None:
+        """A snapshot has replaced the state of a shard."""
+        if self._feed is not None and shard.number == 0:
+            self._feed.load(shard)
 
     # -- sending
 

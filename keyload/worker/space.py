@@ -35,6 +35,11 @@ class Space:
         low = disk.f_bavail * disk.f_frsize < self._minimum_free
         self._full = {number for number, shard in self._shards.items() if low or shard.store.full}
 
+    def has_room(self, size: int) -> bool:
+        """Whether `size` more bytes leave the reserve untouched."""
+        disk = os.statvfs(self._directory)
+        return disk.f_bavail * disk.f_frsize >= self._minimum_free + size
+
     def full(self, shard: int) -> bool:
         """Whether new writes of a shard are to be refused."""
         return shard in self._full

@@ -21,8 +21,8 @@ def seed() -> int:
 
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory, seed: int) -> Iterator[Cluster]:
-    """Three nodes with two workers and six data shards."""
-    with Cluster(tmp_path_factory.mktemp("rf3")) as cluster:
+    """Three nodes with two workers and six data shards, and a network between them that can be cut."""
+    with Cluster(tmp_path_factory.mktemp("rf3"), proxied=True) as cluster:
         asyncio.run(prepare(cluster.urls, cluster.key))
         yield cluster
 
@@ -31,6 +31,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, seed: int) -> Iterator[Clu
 def cluster(running: Cluster, seed: int) -> Cluster:
     """The cluster, healed from what an earlier test did to it."""
     sys.stdout.write(f"{VARIABLE}={seed}\n")
+    running.network.heal()
     for node in running.nodes:
         running.resume(node.number)
         if node.process_id is None:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from keyload.consensus import Config, Entry, HardState, LogStorage, Message, Raft, Ready, Role
+import msgspec
+
+from keyload.consensus import Config, Entry, HardState, LogStorage, Membership, Message, Raft, Ready, Role
 
 
 class ForgetsItsVote(Raft):
     """After a restart it may vote again in the same term."""
 
-    def __init__(self, config: Config, log: LogStorage, hard_state: HardState, applied: int) -> None:
-        super().__init__(config, log, HardState(hard_state.term, 0, hard_state.commit), applied)
+    def __init__(
+        self, config: Config, log: LogStorage, hard_state: HardState, applied: int, membership: Membership
+    ) -> None:
+        forgetful = msgspec.structs.replace(hard_state, vote=0)
+        super().__init__(config, log, forgetful, applied, membership)
 
 
 class ForgetsItsTerm(Raft):
     """After a restart it knows only the term of its last entry."""
 
-    def __init__(self, config: Config, log: LogStorage, hard_state: HardState, applied: int) -> None:
-        super().__init__(config, log, HardState(log.term(log.last_index), 0, hard_state.commit), applied)
+    def __init__(
+        self, config: Config, log: LogStorage, hard_state: HardState, applied: int, membership: Membership
+    ) -> None:
+        forgetful = msgspec.structs.replace(hard_state, term=log.term(log.last_index), vote=0)
+        super().__init__(config, log, forgetful, applied, membership)
 
 
 class SpeaksBeforeTheSync(Raft):

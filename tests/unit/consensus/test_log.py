@@ -8,15 +8,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from harness.simulator.disk import Disk
-from keyload.consensus import ConsensusError, Entry
+from keyload.consensus import ConsensusError, Entry, Membership
 from keyload.consensus.log import RaftLog
+
+THREE = Membership((1, 2, 3))
 
 
 def filled(*terms: int) -> RaftLog:
     """A stable log of entries with these terms."""
     disk = Disk()
     disk.write(None, [Entry(term, index, b"") for index, term in enumerate(terms, 1)])
-    return RaftLog(disk, 0, 0)
+    return RaftLog(disk, 0, 0, THREE)
 
 
 class LogModel(RuleBasedStateMachine):
@@ -25,7 +27,7 @@ class LogModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.disk = Disk()
-        self.log = RaftLog(self.disk, 0, 0)
+        self.log = RaftLog(self.disk, 0, 0, THREE)
         self.model: list[Entry] = []
         self.term = 1
         self.open: list[Entry] = []
@@ -126,12 +128,12 @@ def test_last_within_jumps_over_whole_terms(index: int, term: int, expected: int
 def test_more_applied_than_kept_is_refused() -> None:
     disk = Disk()
     with pytest.raises(ConsensusError, match="applied 1"):
-        RaftLog(disk, 0, 1)
+        RaftLog(disk, 0, 1, THREE)
 
 
 @pytest.mark.covers("CLU-7")
 def test_applied_entries_count_as_committed_and_a_commit_behind_the_log_does_not() -> None:
     disk = Disk()
     disk.write(None, [Entry(1, 1, b""), Entry(1, 2, b"")])
-    assert RaftLog(disk, 0, 2).commit == 2
-    assert RaftLog(disk, 9, 1).commit == 2
+    assert RaftLog(disk, 0, 2, THREE).commit == 2
+    assert RaftLog(disk, 9, 1, THREE).commit == 2

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.simulator.disk import Disk
@@ -14,6 +15,7 @@ from keyload.consensus import (
     ConsensusError,
     Entry,
     HardState,
+    Membership,
     Message,
     MessageKind,
     Raft,
@@ -22,6 +24,7 @@ from keyload.consensus import (
 )
 
 K = MessageKind
+THREE = Membership((1, 2, 3))
 
 
 @dataclass
@@ -33,8 +36,9 @@ class Replica:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        config = Config(id=1, voters=(1, 2, 3), rng=Random(3), **self.settings)
-        self.raft = Raft(config, self.disk, self.disk.hard_state, self.applied)
+        config = Config(id=1, rng=Random(3), **self.settings)
+        state = msgspec.structs.replace(self.disk.hard_state, joined=True)
+        self.raft = Raft(config, self.disk, state, self.applied, THREE)
 
     def turn(self) -> Ready:
         """One turn with its sync; the Ready."""
@@ -87,7 +91,8 @@ def test_a_follower_without_leader_begins_an_election_after_its_timeout() -> Non
     """5.2: if a follower receives no communication over the election timeout, it begins an election."""
     timeouts = set()
     for seed in range(60):
-        raft = Raft(Config(id=1, voters=(1, 2, 3), rng=Random(seed)), Disk(), HardState(), 0)
+        joined = HardState(joined=True)
+        raft = Raft(Config(id=1, rng=Random(seed)), Disk(), joined, 0, THREE)
         ticks = 0
         while raft.role is Role.FOLLOWER:
             raft.tick()
@@ -108,7 +113,7 @@ def test_a_candidate_increments_its_term_and_votes_for_itself() -> None:
     assert replica.raft.term == 0
     asked = replica.hears(K.PRE_VOTE_REPLY, 1)
     assert {(m.kind, m.to, m.term) for m in asked} == {(K.VOTE, 2, 1), (K.VOTE, 3, 1)}
-    assert replica.disk.synced_state == HardState(1, 1, 0)
+    assert replica.disk.synced_state == HardState(1, 1, 0, True)
 
 
 @pytest.mark.covers("CLU-7")
@@ -119,7 +124,7 @@ def test_vote_requests_leave_after_the_own_vote_is_on_disk() -> None:
     replica.said()
     replica.raft.step(Message(K.PRE_VOTE_REPLY, 2, 1, 1))
     ready = replica.raft.ready()
-    assert ready.hard_state == HardState(1, 1, 0)
+    assert ready.hard_state == HardState(1, 1, 0, True)
     assert ready.messages == []
     assert [message.kind for message in ready.messages_after_sync] == [K.VOTE, K.VOTE]
 
@@ -283,10 +288,10 @@ def test_commands_are_applied_in_order_and_once() -> None:
 
 
 @pytest.mark.covers("CLU-14")
-def test_strangers_and_strays_change_nothing() -> None:
-    """Messages of unknown nodes, or meant for others, are ignored."""
+def test_strays_change_nothing() -> None:
+    """Messages meant for others, or in this node's own name, are ignored."""
     replica = with_log(1)
-    for sender, to in ((9, 1), (1, 1), (2, 3)):
+    for sender, to in ((0, 1), (1, 1), (2, 3)):
         replica.raft.step(Message(K.VOTE, sender, to, 9, index=9, log_term=9))
         assert not replica.raft.has_ready()
     assert replica.raft.term == 1
@@ -386,7 +391,7 @@ def test_a_commit_alone_asks_for_no_write() -> None:
     replica.raft.step(Message(K.APPEND_REPLY, 2, 1, term, index=1))
     assert replica.turn().hard_state is None
     replica.raft.propose(b"a")
-    assert replica.turn().hard_state == HardState(term, 1, 1)
+    assert replica.turn().hard_state == HardState(term, 1, 1, True)
 
 
 @pytest.mark.covers("CLU-7")

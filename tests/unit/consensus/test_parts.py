@@ -15,17 +15,14 @@ from keyload.consensus.reads import ForwardedReads, ReadRounds
 
 
 def config(**changes: Any) -> Config:
-    return Config(**{"id": 1, "voters": (1, 2, 3), "rng": Random(1)} | changes)
+    return Config(**{"id": 1, "rng": Random(1)} | changes)
 
 
 @pytest.mark.covers("CLU-4", "CLU-5")
 @pytest.mark.parametrize(
     "changes",
     [
-        {"voters": ()},
-        {"voters": (1, 2, 2)},
-        {"voters": (0, 1)},
-        {"id": 4},
+        {"id": 0},
         {"heartbeat_ticks": 0},
         {"heartbeat_ticks": 5},
         {"election_ticks_min": 40},

@@ -4,91 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
-import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from keyload.consensus.log import LogStorage, RaftLog
+from keyload.consensus.membership import Membership
 from keyload.consensus.messages import Entry, HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import ShardWrite, Wal, wal
 from keyload.storage.shard_log import PayloadCache, ShardLog
 from tests.unit.storage.log_model import SEGMENT_BYTES, ModelLog, files_of, open_log, settle
 from tests.unit.storage.support import INCARNATION
-
-
-class LogMachine(RuleBasedStateMachine):
-    """Writes turns with and without conflicts, reopens, and reads ranges, beside lists."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.directory = Path(tempfile.mkdtemp()) / "wal"
-        self.wal = open_log(self.directory, cache_bytes=1500)
-        self.model = ModelLog()
-        self.term = 1
-
-    @rule(
-        shards=st.lists(st.integers(0, 2), unique=True, min_size=1),
-        sizes=st.lists(st.integers(0, 700), max_size=4),
-        back=st.integers(0, 3),
-        state=st.booleans(),
-    )
-    def write(self, shards: list[int], sizes: list[int], back: int, state: bool) -> None:
-        self.term += bool(back)
-        turn: list[ShardWrite] = []
-        for shard in shards:
-            first = max(1, len(self.model.entries.get(shard, [])) + 1 - back)
-            entries = [Entry(self.term, first + n, bytes([n]) * size) for n, size in enumerate(sizes)]
-            hard_state = HardState(self.term, shard, first - 1) if state else None
-            turn.append((shard, hard_state, entries))
-        self.wal.write(turn)
-        self.model.write(turn)
-
-    @rule()
-    def reopen(self) -> None:
-        self.wal.close()
-        self.wal = open_log(self.directory, cache_bytes=1500)
-
-    @rule(
-        shard=st.integers(0, 2),
-        ends=st.tuples(st.integers(0, 40), st.integers(0, 40)),
-        limit=st.integers(0, 3000),
-    )
-    def read(self, shard: int, ends: tuple[int, int], limit: int) -> None:
-        entries = self.model.entries.get(shard, [])
-        lo, hi = (min(end, len(entries)) + 1 for end in sorted(ends))
-        if lo == hi:
-            with pytest.raises(IndexError):
-                self.wal.log(shard).entries(lo, hi, limit)
-            return
-        found = self.wal.log(shard).entries(lo, hi, limit)
-        assert found == entries[lo - 1 : lo - 1 + len(found)]
-        size = sum(len(entry.data) for entry in found)
-        assert size <= limit or len(found) == 1
-        if len(found) < hi - lo:
-            assert size + len(entries[lo - 1 + len(found)].data) > limit
-
-    @invariant()
-    def holds_the_model(self) -> None:
-        self.model.compare(self.wal)
-
-    def teardown(self) -> None:
-        self.wal.close()
-        shutil.rmtree(self.directory.parent)
-
-
-@pytest.mark.covers("STO-4", "STO-8")
-def test_the_log_reads_as_lists() -> None:
-    run_state_machine_as_test(
-        LogMachine,
-        settings=settings(derandomize=True, deadline=None, max_examples=30, stateful_step_count=20),
-    )
 
 
 @pytest.mark.covers("STO-8", "STO-10")
@@ -297,7 +225,7 @@ def test_a_shard_log_is_the_storage_of_consensus(tmp_path: Path) -> None:
     with open_log(tmp_path / "wal") as log:
         log.write([(1, HardState(2, 1, 0), [Entry(1, 1, b"a"), Entry(2, 2, b"b")])])
         storage: LogStorage = log.log(1)
-        seen = RaftLog(storage, commit=5, applied=1)
+        seen = RaftLog(storage, 5, 1, Membership((1, 2, 3)))
         assert (seen.last, seen.last_term, seen.commit, seen.term(1)) == (2, 2, 2, 1)
 
 

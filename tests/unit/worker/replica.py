@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from harness.simulator.disk import Disk
-from keyload.consensus import Config, Message, Raft
+from keyload.consensus import Config, Membership, Message, Raft
 from keyload.consensus.messages import HardState, MessageKind
 from keyload.contract.documents import PutDocument
 from keyload.worker.calls import CommandCall
@@ -24,8 +24,8 @@ class Replica:
             directory, shard=number, resources=[collection()], principals=[principal()], **options
         )
         self.disk = Disk()
-        config = Config(id=1, voters=voters, rng=Random(0))
-        self.raft = Raft(config, self.disk, HardState(), 0)
+        joined = HardState(joined=True)
+        self.raft = Raft(Config(id=1, rng=Random(0)), self.disk, joined, 0, Membership(voters))
         self.shard = Shard(
             number, self.raft, self.content.store, self.content.executor, lambda step: None, repeat=0.3
         )

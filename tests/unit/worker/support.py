@@ -125,6 +125,10 @@ class WorkerUnderTest:
             self.pump()
         return self._answers.pop(call)
 
+    def has_answer(self, call: int) -> bool:
+        """Whether an answer has been taken in already."""
+        return call in self._answers
+
     def number(self) -> int:
         self._next_call += 1
         return self._next_call
@@ -178,6 +182,10 @@ class WorkerUnderTest:
         assert isinstance(answer, Reply), problem(answer)
 
     def read_document(self, key: str, document: str) -> Reply | Refusal | Confirmed:
+        return self.answer(self.send_read(key, document))
+
+    def send_read(self, key: str, document: str) -> int:
+        """Send a read of a document; gives the number of the call."""
         reference = {"partition": partition_tree(key), "collection": COLLECTION, "id": document}
         request = decode_request(OPERATIONS["keyload_documents_get"], {"reference": reference})
         scope = partition(key)
@@ -191,7 +199,7 @@ class WorkerUnderTest:
             msgspec.msgpack.encode(request),
         )
         self.send(read)
-        return self.answer(read.call)
+        return read.call
 
     def confirm(self) -> Reply | Refusal | Confirmed:
         barrier = Barrier(self.number())

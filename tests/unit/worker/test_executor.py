@@ -314,7 +314,7 @@ def test_a_small_request_cannot_write_more_than_an_entry_may_hold(shard: Shard) 
 
 def test_the_longest_entry_fits_a_segment_and_a_frame_with_what_may_travel_before_it() -> None:
     entry = MAX_WRITE_BYTES + MAX_COMMAND_WRITE_BYTES
-    before = FLUSH_BYTES + Config(id=1, voters=(1,), rng=Random(0)).max_inflight_bytes
+    before = FLUSH_BYTES + Config(id=1, rng=Random(0)).max_inflight_bytes
     assert entry + before + MIB <= min(SEGMENT_BYTES, MAX_FRAME_BYTES)
 
 

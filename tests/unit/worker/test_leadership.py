@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -61,18 +60,18 @@ def replica(tmp_path: Path) -> Iterator[Callable[[int], Replica]]:
 def test_the_first_administrator_is_tried_once_in_each_term_led(replica: Callable[[int], Replica]) -> None:
     node = replica(0)
     submitted = Submitted()
-    duties = Leadership(launch(3), {0: node.shard}, submitted)
+    duties = Leadership(launch(3), {0: node.shard}, submitted, now=0.0)
     now = 1.0
     counts: list[int] = []
     for term in (1, 3):
         node.lead(term, index=1 if term == 1 else 2)
         for _ in range(3):
             now += CARE_SECONDS
-            duties.tick(now)
+            duties.tick(now, START)
         counts.append(len(submitted.commands))
         node.raft.step(Message(MessageKind.HEARTBEAT, 2, 1, term + 1))
         node.settle()
-        duties.tick(now + CARE_SECONDS)
+        duties.tick(now + CARE_SECONDS, START)
         counts.append(len(submitted.commands))
     assert counts == [1, 1, 2, 2], "an attempt may be lost with the leader it was made by"
     assert len({command.operation for command in submitted.commands}) == 1
@@ -92,24 +91,24 @@ def test_a_leader_whose_clock_is_behind_hands_over_and_not_in_every_tick(
 ) -> None:
     node = replica(1)
     node.lead()
-    duties = Leadership(launch(3), {1: node.shard}, Submitted())
+    duties = Leadership(launch(3), {1: node.shard}, Submitted(), now=0.0)
     node.put("a")
     node.settle()
     node.raft.step(Message(MessageKind.APPEND_REPLY, 2, 1, 1, index=2))
     node.settle()
-    duties.tick(1.0)
+    duties.tick(1.0, START)
     assert handed_to(node) == [], "its clock was right so far"
     node.put("b", ticks=START - SECOND)
-    duties.tick(1.1)
+    duties.tick(1.1, START)
     assert handed_to(node) == [2], "node 3 does not keep up"
-    duties.tick(1.2)
+    duties.tick(1.2, START)
     assert handed_to(node) == []
 
 
 @pytest.mark.covers("CLU-30")
 def test_who_stops_hands_its_shards_to_a_node_that_keeps_up(replica: Callable[[int], Replica]) -> None:
     node = replica(1)
-    duties = Leadership(launch(3), {1: node.shard}, Submitted())
+    duties = Leadership(launch(3), {1: node.shard}, Submitted(), now=0.0)
     duties.resign()
     assert duties.idle()
     node.lead()
@@ -123,10 +122,10 @@ def test_a_leader_hands_over_to_the_preferred_node_once_it_keeps_up(
 ) -> None:
     assert [preferred_node(shard, 3) for shard in range(7)] == [1, 2, 3, 1, 2, 3, 1]
     node = replica(1)
-    duties = Leadership(launch(3), {1: node.shard}, Submitted())
+    duties = Leadership(launch(3), {1: node.shard}, Submitted(), now=0.0)
     node.lead()
-    now = time.monotonic() + HAND_OVER_SECONDS
-    duties.tick(now)
+    now = HAND_OVER_SECONDS
+    duties.tick(now, START)
     assert handed_to(node) == [2]
-    duties.tick(now + HAND_OVER_SECONDS / 2)
+    duties.tick(now + HAND_OVER_SECONDS / 2, START)
     assert handed_to(node) == [], "a transfer that fails is not repeated at once"

@@ -18,6 +18,7 @@ from keyload.contract.shared import CommitReceipt
 from keyload.link import framing
 from keyload.link.launch import CommandLimits
 from keyload.link.messages import Confirmed, Read, Refusal, Reply, Usage
+from keyload.storage.pages import PAGE_BYTES
 from keyload.worker.__main__ import build
 from tests.unit.worker.support import SHARDS, WorkerUnderTest, partition, problem, put
 
@@ -79,7 +80,7 @@ def test_after_a_restart_data_receipts_and_catalog_are_the_same(start: Start) ->
 
 
 @pytest.mark.covers("STO-5")
-def test_after_the_machine_stopped_the_log_makes_the_state_again(start: Start, tmp_path: Path) -> None:
+def test_after_the_machine_stopped_the_state_is_put_back(start: Start, tmp_path: Path) -> None:
     first = start()
     first.wait_ready()
     first.configure_collection()
@@ -88,7 +89,7 @@ def test_after_the_machine_stopped_the_log_makes_the_state_again(start: Start, t
     shard = data_shard(atomic_partition_id(*partition("key")), SHARDS)
     first.stop()
     state = tmp_path / "node" / "worker-0" / f"shard-{shard}" / "data.mdb"
-    state.write_bytes(state.read_bytes()[: 3 * 4096])
+    state.write_bytes(bytes(2 * PAGE_BYTES) + state.read_bytes()[2 * PAGE_BYTES :])
     (tmp_path / "node" / "worker-0" / "boot").write_text('{"boot_id":"another","clean":false}')
     second = start()
     second.wait_ready()
