@@ -25,7 +25,7 @@ from keyload.client import Client, KeyLoadError
 from keyload.contract.errors import ErrorCode
 from keyload.node.local import LocalCluster, LocalNode
 from keyload.node.ports import HOST, free_ports
-from keyload.node.profile import NodeProfile, create
+from keyload.node.profile import LocalProfile, NodeProfile, create
 
 READY_SECONDS = 45.0
 POLL_SECONDS = 0.02
@@ -48,9 +48,10 @@ def wait_until(what: str, condition: Callable[[], bool], seconds: float) -> floa
 
 
 class Cluster:
-    """One or three nodes in a fresh directory; leaving the context stops and removes all of it.
+    """One or three nodes in a directory; leaving the context stops and removes all of it.
 
-    With `proxied` every node reaches its peers through `network` only, which can be cut (CLU-14).
+    `profile` is that of data which is in the directory already. With `proxied` every node reaches its peers
+    through `network` only, which can be cut (CLU-14).
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Cluster:
         shards: int | None = 6,
         settings: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
+        profile: LocalProfile | None = None,
         proxied: bool = False,
     ) -> None:
         self.directory = directory
@@ -74,7 +76,7 @@ class Cluster:
         self._network: PeerProxy | None = None
         self._local = LocalCluster(
             directory,
-            create(ports[:nodes]),
+            profile or create(ports[:nodes]),
             workers=workers,
             shards=shards,
             logs=self.logs,

@@ -24,6 +24,7 @@ import msgspec
 from harness.acknowledged import Ledger
 from harness.doors import Way, sdk_door
 from harness.load import prepare, write_until
+from keyload.backup.shelf import Shelf
 from keyload.cli.serve import front_settings
 from keyload.client import AsyncClient, KeyLoadError
 from keyload.front.app import build, serve
@@ -99,7 +100,8 @@ async def running_node(settings: NodeSettings, fault: str | None) -> AsyncIterat
             settings, hub, node.note, descriptors=(directory.lock_descriptor,), environment=environment
         )
         supervisor.start()
-        serving = asyncio.create_task(serve(build(hub, front_settings(settings)), listener, stop.wait))
+        front = build(hub, front_settings(settings), Shelf(directory.root, identity(settings)))
+        serving = asyncio.create_task(serve(front, listener, stop.wait))
         try:
             yield node
         finally:

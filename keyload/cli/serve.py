@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from keyload.backup.shelf import Shelf
 from keyload.cli.commands import Words
 from keyload.contract.admin import HttpAdmissionLimits
 from keyload.contract.errors import ErrorCode, KeyLoadError
@@ -66,7 +67,7 @@ async def _serve(
         on_fault=lambda worker, category: supervisor.end_after_fault(worker),
     )
     supervisor = Supervisor(settings, hub, log.event, descriptors=(directory.lock_descriptor,))
-    front = build(hub, front_settings(settings))
+    front = build(hub, front_settings(settings), Shelf(directory.root, identity(settings)))
     supervisor.start()
     watching = asyncio.create_task(supervisor.watch())
     watching.add_done_callback(lambda task: stop.set())

@@ -18,6 +18,7 @@ from keyload.codec.placement import FIRST_EPOCH, Place
 from keyload.codec.text_formats import Texts
 from keyload.contract.admin import (
     ADMIN_ADMISSION,
+    ADMIN_BACKUP,
     CommandAdmissionLimits,
     CommandAdmissionSnapshot,
     NodeAdmissionStatus,
@@ -28,10 +29,11 @@ from keyload.contract.limits import whole
 from keyload.contract.operation import Operation
 from keyload.contract.operations import partition_of, write_identity_of
 from keyload.front.admission import HttpGate
+from keyload.front.backups import BackupDesk
 from keyload.front.barrier import lost
 from keyload.front.calls import Caller, Outcome
 from keyload.front.measures import Measures
-from keyload.front.workers import Answer, WorkerHub, unknown_outcome
+from keyload.front.workers import Answer, WorkerHub, payload_of, unknown_outcome
 from keyload.link import log
 from keyload.link.launch import CommandLimits
 from keyload.link.messages import Refusal
@@ -83,6 +85,7 @@ class Execution:
         shards: int,
         gate: HttpGate,
         ready: Callable[[], bool],
+        backups: BackupDesk,
         measures: Measures,
         limits: CommandLimits | None = None,
     ) -> None:
@@ -96,6 +99,7 @@ class Execution:
         self._answered_here: dict[str, Callable[[Caller], Awaitable[bytes]]] = {
             ADMIN_ADMISSION.name: self._admission,
             ADMIN_STATUS.name: self._status,
+            ADMIN_BACKUP.name: backups.make,
         }
 
     async def execute(
@@ -137,7 +141,8 @@ class Execution:
             return Outcome(request_id, problem=error.problem)
         except Exception as error:
             log.failure(log.Category.REQUEST_FAILED, error)
-            return Outcome(request_id, problem=lost().problem)
+            failure = lost() if operation.kind == "read" else unknown_outcome()
+            return Outcome(request_id, problem=failure.problem)
         return Outcome(request_id, payload=payload)
 
     async def _command(
@@ -162,7 +167,7 @@ class Execution:
             )
 
         try:
-            return _payload(await self._placed(partition, submit, 2 * self._hub.call_seconds))
+            return payload_of(await self._placed(partition, submit, 2 * self._hub.call_seconds))
         except KeyLoadError:
             raise
         except Exception as error:
@@ -185,7 +190,7 @@ class Execution:
                 long=operation.runs_long,
             )
 
-        payload = _payload(await self._placed(partition, submit, self._hub.call_seconds))
+        payload = payload_of(await self._placed(partition, submit, self._hub.call_seconds))
         if len(payload) > MAX_REPLY_BYTES:
             raise KeyLoadError(
                 ErrorCode.BUDGET_EXCEEDED, f"The reply is larger than {MAX_REPLY_BYTES} bytes."
@@ -245,7 +250,7 @@ class Execution:
     async def _learn_generations(self, worker: int) -> None:
         """Ask a worker; while it is away what it said last stands."""
         with suppress(KeyLoadError):
-            usage = _usages.decode(_payload(await self._hub.usage(worker)))
+            usage = _usages.decode(payload_of(await self._hub.usage(worker)))
             self._generations[worker] = sum(shard.generation for shard in usage.shards)
 
     async def _admission(self, caller: Caller) -> bytes:
@@ -253,7 +258,7 @@ class Execution:
         if not caller.principal.cluster_administrator:
             raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may read this.")
         usages = [
-            _usages.decode(_payload(await self._hub.usage(worker))) for worker in range(self._hub.workers)
+            _usages.decode(payload_of(await self._hub.usage(worker))) for worker in range(self._hub.workers)
         ]
         usage = CommandAdmissionSnapshot(
             commands=sum(usage.commands for usage in usages),
@@ -271,10 +276,3 @@ def _partition(operation: Operation, request: Any) -> PartitionKey | None:
     """The four texts of a call's partition, None for the global scope (CMD-15)."""
     reference = partition_of(operation, request)
     return None if reference is None else partition_key(reference)
-
-
-def _payload(answer: Answer) -> bytes:
-    """The result of an answer; a refusal is raised as the failure it carries."""
-    if isinstance(answer, Refusal):
-        raise KeyLoadError.from_problem(_problems.decode(answer.payload))
-    return answer.payload

@@ -15,13 +15,14 @@ import msgspec
 import zmq
 
 from keyload.codec.placement import FIRST_EPOCH
-from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.contract.limits import whole
 from keyload.front.barrier import BarrierAnswer, SharedBarrier, lost
 from keyload.front.links import WorkerLink
 from keyload.link import log
 from keyload.link.catalog import Catalog
 from keyload.link.messages import (
+    BackupShard,
     Barrier,
     Cancel,
     CatalogDelta,
@@ -42,10 +43,14 @@ from keyload.link.messages import (
 Answer = Reply | Refusal
 _Result = Reply | Refusal | Confirmed | KeyLoadError
 
+BACKUP_SECONDS = 3600.0
+"""How long one image of a backup may take."""
 LONG_SECONDS = whole("read.deadlineSeconds")
 
 MAX_CALLS = 16_384
 """Calls of all kinds that may be unanswered at once."""
+
+_problems = msgspec.msgpack.Decoder(Problem)
 
 
 class _Call:
@@ -90,6 +95,7 @@ class WorkerHub:
         self._reads: dict[int, _Call] = {}  # each in order of its deadlines
         self._long_reads: dict[int, _Call] = {}
         self._commands: dict[int, _Call] = {}
+        self._backups: dict[int, _Call] = {}
         self._barrier = SharedBarrier(self._begin_barrier, self.call_seconds)
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -139,7 +145,7 @@ class WorkerHub:
     @property
     def outstanding(self) -> int:
         """Unanswered calls, those whose caller has left included."""
-        return len(self._reads) + len(self._long_reads) + len(self._commands)
+        return sum(len(calls) for calls, _ in self._kinds())
 
     # -- calls -----------------------------------------------------------------------------------------------
 
@@ -212,13 +218,26 @@ class WorkerHub:
         link.send(Usage(self._register(self._reads, link, self.call_seconds, partial(_settle, future))))
         return future
 
+    def backup(self, shard: int, backup: str) -> asyncio.Future[Answer]:
+        """Ask for the image of a shard in a backup; UnknownWriteOutcome when no answer comes."""
+        link = self._link(shard % self.workers)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        call = self._register(self._backups, link, BACKUP_SECONDS, partial(_settle, future))
+        link.send(BackupShard(call, shard, backup))
+        return future
+
     def confirm(self) -> asyncio.Future[int]:
         """The catalog version that a system-shard barrier confirmed which began after this call (SEC-41)."""
         return self._barrier.wait()
 
     def _kinds(self) -> tuple[tuple[dict[int, _Call], Callable[[], KeyLoadError]], ...]:
         """The calls of each kind, with the failure of those that get no answer."""
-        return (self._reads, lost), (self._long_reads, lost), (self._commands, unknown_outcome)
+        return (
+            (self._reads, lost),
+            (self._long_reads, lost),
+            (self._commands, unknown_outcome),
+            (self._backups, unknown_outcome),
+        )
 
     def _link(self, worker: int) -> WorkerLink:
         """The way to a worker that has replayed its shards; until then RecoveryRequired (STO-6, STO-11)."""
@@ -292,14 +311,14 @@ class WorkerHub:
             self._take_fault(link, message)
 
     def _answered(self, link: WorkerLink, message: Reply | Refusal | Confirmed) -> None:
-        call = next((calls[message.call] for calls, _ in self._kinds() if message.call in calls), None)
-        if call is None:
+        calls = next((calls for calls, _ in self._kinds() if message.call in calls), None)
+        if calls is None:
             return  # its time was over
+        call = calls[message.call]
         if call.link is not link or (isinstance(message, Confirmed) and not call.barrier):
             log.event(log.Category.LINK_MESSAGE_UNEXPECTED, worker=link.worker)
             return
-        for calls, _ in self._kinds():
-            calls.pop(message.call, None)
+        del calls[message.call]
         call.answer(message)
 
     def _take_catalog(self, link: WorkerLink, delta: CatalogDelta) -> None:
@@ -341,6 +360,13 @@ class WorkerHub:
         self._complete[link.worker] = False
         if self._on_fault is not None:
             self._on_fault(link.worker, category)
+
+
+def payload_of(answer: Answer) -> bytes:
+    """The result of an answer; a refusal is raised as the failure it carries."""
+    if isinstance(answer, Refusal):
+        raise KeyLoadError.from_problem(_problems.decode(answer.payload))
+    return answer.payload
 
 
 def recovering() -> KeyLoadError:

@@ -7,6 +7,8 @@ MessagePack bytes (`payload`) that only the process that executes it decodes.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from keyload.codec.identity import PartitionKey
@@ -112,6 +114,15 @@ class Usage(_Message, frozen=True, tag="u"):
     call: int
 
 
+class BackupShard(_Message, frozen=True, tag="s"):
+    """Asks for an image of a shard in the backup `backup` (32 hex digits), cut behind a barrier begun after
+    it arrived; answered by `Reply` with the JSON of a `backup.ShardImage` once the file is durable."""
+
+    call: int
+    shard: int
+    backup: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+
+
 class Fault(_Message, frozen=True, tag="!"):
     """A worker tells its front that it stops, with a closed category, before it exits."""
 
@@ -202,7 +213,7 @@ class Errand(_Message, frozen=True, tag="i"):
     command: Command
 
 
-FrontToWorker = Command | Read | Barrier | Cancel | CatalogDelta | Usage | Reply | Refusal
+FrontToWorker = Command | Read | Barrier | Cancel | CatalogDelta | Usage | BackupShard | Reply | Refusal
 WorkerToFront = Reply | Refusal | Confirmed | CatalogDelta | Fault | Ready | Evidence | Errand
 Snapshot = SnapshotOffer | SnapshotWant | SnapshotChunk
 PeerToPeer = Raft | Forward | ForwardReply | Condition | Snapshot

@@ -1,4 +1,4 @@
-"""What the leaders of a worker do by themselves: lead where they should, place partitions, exchange voters."""
+"""What leaders do by themselves: lead where they should, place partitions, exchange voters."""
 
 from __future__ import annotations
 

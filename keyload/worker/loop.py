@@ -21,6 +21,7 @@ from keyload.link.framing import FrameError, pack, unpack_from_front
 from keyload.link.launch import WorkerLaunch
 from keyload.link.log import Category
 from keyload.link.messages import (
+    BackupShard,
     Barrier,
     Cancel,
     CatalogDelta,
@@ -49,6 +50,7 @@ from keyload.worker.conditions import Conditions
 from keyload.worker.duties import Duties
 from keyload.worker.feed import CatalogFeed
 from keyload.worker.front import FrontQueue, front_socket
+from keyload.worker.images import ImageDesk
 from keyload.worker.nodes import Nodes
 from keyload.worker.readers import ReadDesk
 from keyload.worker.shard import Shard
@@ -106,6 +108,7 @@ class Worker:
             send_front=self._to_front.append,
             send_peer=self._send_peer,
         )
+        self._images = ImageDesk(Path(launch.directory), self._to_front.append)
         self.reads = ReadDesk(
             launch,
             shards=shards,
@@ -113,6 +116,7 @@ class Worker:
             nodes=self._nodes,
             send_front=self._to_front.append,
             evidence_found=self._commands.evidence_found,
+            take_image=self._images.ask,
         )
         self._inputs = self._all_inputs()
         self._duties = Duties(
@@ -130,6 +134,7 @@ class Worker:
             shards,
             now=time.monotonic(),
             space=self._space,
+            images=self._images,
             send=self._send_peer,
             release=self.reads.drain,
             replaced=self._replaced,
@@ -163,6 +168,8 @@ class Worker:
                 self._front.send(pack([Fault("worker-stopped")]), zmq.NOBLOCK)
             self._front.close(linger=200)
             raise
+        finally:
+            self._images.close()
         self._say_goodbye()
 
     def _work(self) -> None:
@@ -247,7 +254,7 @@ class Worker:
         match message:
             case Command():
                 self._commands.from_front(message, now)
-            case Read() | Barrier():
+            case Read() | Barrier() | BackupShard():
                 self.reads.arrive(message, now)
             case Cancel():
                 self.reads.cancel(message.call, now)

@@ -14,7 +14,7 @@ from keyload.contract.limits import whole
 from keyload.contract.operations import OPERATIONS
 from keyload.link.catalog import Catalog
 from keyload.link.launch import WorkerLaunch
-from keyload.link.messages import Barrier, Confirmed, Read, WorkerToFront
+from keyload.link.messages import BackupShard, Barrier, Confirmed, Read, WorkerToFront
 from keyload.models.context import NodeFacts
 from keyload.storage import Reader
 from keyload.worker import answers
@@ -35,6 +35,7 @@ CHECK_SECONDS = 1.0
 LONG_SECONDS = whole("read.deadlineSeconds")
 
 EvidenceFound = Callable[[Missing, Answer], None]
+TakeImage = Callable[[Shard, BackupShard], None]
 
 
 class ReadDesk:
@@ -49,6 +50,7 @@ class ReadDesk:
         nodes: Nodes,
         send_front: Callable[[WorkerToFront], None],
         evidence_found: EvidenceFound,
+        take_image: TakeImage,
     ) -> None:
         self._launch = launch
         self._shards = shards
@@ -56,6 +58,7 @@ class ReadDesk:
         self._nodes = nodes
         self._send_front = send_front
         self._evidence_found = evidence_found
+        self._take_image = take_image
         self._answerers = {
             number: ReadAnswerer(shard=number, incarnation=launch.incarnation, data_shards=launch.shards)
             for number in shards
@@ -72,10 +75,10 @@ class ReadDesk:
             self._deliver,
         )
 
-    def arrive(self, message: Read | Barrier, now: float) -> None:
-        """A read or a catalog confirmation from the front."""
+    def arrive(self, message: Read | Barrier | BackupShard, now: float) -> None:
+        """What the front asks that waits for a barrier."""
         read = ReadCall(message, now + self._launch.call_ms / 1000, now + LONG_SECONDS)
-        shard = self._shards.get(message.shard if isinstance(message, Read) else 0)
+        shard = self._shards.get(0 if isinstance(message, Barrier) else message.shard)
         if shard is None:
             self._refuse(read, ErrorCode.OWNERSHIP_LOST)
         elif not shard.replayed:
@@ -102,6 +105,8 @@ class ReadDesk:
                 message = read.message
                 if isinstance(message, Barrier):
                     self._send_front(Confirmed(message.call, self._catalog.version))
+                elif isinstance(message, BackupShard):
+                    self._take_image(shard, message)
                 elif message.catalog_version > self._catalog.version:
                     self._later.append(read)
                 elif runs_long(message.operation):

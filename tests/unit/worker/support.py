@@ -262,7 +262,7 @@ def _launch(
         shards=SHARDS,
         node_number=1,
         node_id="node1",
-        incarnation=INCARNATION,
+        incarnation=settings.pop("incarnation", INCARNATION),
         directory=str(directory),
         endpoint=endpoint,
         guard=b"guard",
