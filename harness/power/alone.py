@@ -18,6 +18,7 @@ from harness.load import write_until
 from harness.power.images import Disk
 from harness.power.lines import FAILURES, as_text, write_line
 from harness.power.nodes import (
+    STORAGE,
     WORKER,
     PowerNode,
     make_collection,
@@ -45,17 +46,19 @@ MOST_SECONDS = 15.0
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One directory with several lives, each followed by so many images. `pins` and `restores` are switched
-    off to see that the trial can fail."""
+    off, with much written behind each checkpoint, to see that the trial can fail."""
 
     seed: int
     images: int
     lives: int = LIVES
+    checkpoint_ms: int = STORAGE.checkpoint_ms
     pins: bool = True
     restores: bool = True
 
 
 class Image(msgspec.Struct, kw_only=True):
-    """What one image was and did; `failure` is None when everything agreed."""
+    """What one image was and did; `failure` is None when everything agreed. Image -1 are the files without
+    any loss, reported only when already these are wrong."""
 
     seed: int
     life: int
@@ -86,29 +89,41 @@ class _Life:
         async with power_node(self.settings, self._side, kill_at=kill_at, pins=self.run.pins) as node:
             await write_until_killed(node, self.ledger)
 
-    async def check(self, chance: Random) -> Path:
-        """Make and check all images; the directory of one more, to go on from."""
+    async def check(self, chance: Random) -> Path | None:
+        """Make and check all images; the directory of one more, to go on from, None when that makes no
+        sense."""
         disk = Disk(self.directory / WORKER, self._side)
         unsynced = disk.unsynced()
-        whole = self._base / "whole"
-        shutil.copytree(self.directory, whole)
-        expected = expected_digests(whole, self.settings)
-        shutil.rmtree(whole)
+        found = Image(
+            seed=self.run.seed,
+            life=self.number,
+            image=-1,
+            acknowledged=sum(account.acknowledged for account in self.ledger.accounts.values()),
+            in_doubt=self.ledger.in_doubt,
+            unsynced_bytes=sum(unsynced.values()),
+            unsynced_state_bytes=sum(size for name, size in unsynced.items() if name.endswith(".mdb")),
+        )
+        try:
+            expected = self._expected()
+        except FAILURES as error:
+            found.failure = f"without any loss: {as_text(error)}"
+            write_line(found)
+            return None
         for number in range(self.run.images):
-            image = Image(
-                seed=self.run.seed,
-                life=self.number,
-                image=number,
-                acknowledged=sum(account.acknowledged for account in self.ledger.accounts.values()),
-                in_doubt=self.ledger.in_doubt,
-                unsynced_bytes=sum(unsynced.values()),
-                unsynced_state_bytes=sum(size for name, size in unsynced.items() if name.endswith(".mdb")),
-            )
+            image = msgspec.structs.replace(found, image=number)
             await self._check_image(image, disk, expected, chance)
             write_line(image)
         following = self._base / f"life-{self.number + 1}"
         make_image(disk, self.directory, following, chance)
         return following
+
+    def _expected(self) -> Digests:
+        """What the images have to hold, from a copy of the files as they are."""
+        whole = self._base / "whole"
+        shutil.copytree(self.directory, whole)
+        expected = expected_digests(whole, self.settings)
+        shutil.rmtree(whole)
+        return expected
 
     async def _check_image(self, image: Image, disk: Disk, expected: Digests, chance: Random) -> None:
         started = time.monotonic()
@@ -130,9 +145,13 @@ async def make_run(run: Run, base: Path) -> None:
     profile = create([(1, 2)])
     directory = base / "life-0"
     for number in range(run.lives):
-        life = _Life(run, number, base, settings_for(directory, profile), ledger)
+        settings = settings_for(directory, profile, checkpoint_ms=run.checkpoint_ms)
+        life = _Life(run, number, base, settings, ledger)
         await life.live(chance.randint(LEAST_EVENTS if number == 0 else 1, MOST_EVENTS))
-        directory = await life.check(chance)
+        following = await life.check(chance)
+        if following is None:
+            return
+        directory = following
 
 
 async def write_until_killed(node: PowerNode, ledger: Ledger) -> None:

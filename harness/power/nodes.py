@@ -149,7 +149,9 @@ async def until_known(hub: WorkerHub) -> None:
             await asyncio.sleep(0.01)
 
 
-def settings_for(directory: Path, profile: LocalProfile, node: int = 0) -> NodeSettings:
+def settings_for(
+    directory: Path, profile: LocalProfile, node: int = 0, *, checkpoint_ms: int = STORAGE.checkpoint_ms
+) -> NodeSettings:
     """Settings of one node of a profile, its data in `directory`."""
     own = profile.nodes[node]
     place = {
@@ -160,7 +162,9 @@ def settings_for(directory: Path, profile: LocalProfile, node: int = 0) -> NodeS
     }
     if len(profile.nodes) > 1:
         place["peerSecretKey"] = own.secret_key
-    return msgspec.structs.replace(settings_of(place | shared_settings(profile, 1, SHARDS)), storage=STORAGE)
+    settings = settings_of(place | shared_settings(profile, 1, SHARDS))
+    storage = msgspec.structs.replace(STORAGE, checkpoint_ms=checkpoint_ms)
+    return msgspec.structs.replace(settings, storage=storage)
 
 
 class PowerNode:

@@ -16,7 +16,7 @@ import msgspec
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import keys, layout, pages
-from keyload.storage.layout import Position, translate
+from keyload.storage.layout import Position
 from keyload.storage.verify import EXIT_REFUSED, Facts, Problem
 
 _SPARE_BYTES = 512 << 20
@@ -40,7 +40,7 @@ def inspect(path: Path, every_record: bool) -> Facts:
         ) as environment:
             return _facts(environment, every_record)
     except lmdb.Error as error:
-        raise translate(error) from error
+        raise KeyLoadError(ErrorCode.CORRUPTION, "A state file is damaged.") from error
 
 
 def _facts(environment: lmdb.Environment, every_record: bool) -> Facts:

@@ -109,14 +109,21 @@ def test_three_nodes_that_lost_their_power_at_once_keep_what_they_acknowledged(l
 def test_without_one_half_of_a_checkpoint_images_fail(broken: str, tmp_path: Path, seed: int) -> None:
     """The trial sees what checkpoints are for: pages that stay, and a meta page that is put back."""
     planned = [
-        Run(seed=own, images=6, lives=1, pins=broken != "pins", restores=broken != "restores")
-        for own in seeds(seed, broken, 2)
+        Run(
+            seed=own,
+            images=4,
+            lives=1,
+            checkpoint_ms=500,
+            pins=broken != "pins",
+            restores=broken != "restores",
+        )
+        for own in seeds(seed, broken, 4)
     ]
     makers = [
-        Maker(alone.__name__, [run], tmp_path / f"broken-{place}", seconds=SECONDS)
-        for place, run in enumerate(planned)
+        Maker(alone.__name__, planned[place::AT_ONCE], tmp_path / f"broken-{place}", seconds=SECONDS)
+        for place in range(AT_ONCE)
     ]
     with ended(makers):
         lines = [line for maker in makers for line in maker.lines()]
     failures = [line for line in lines if msgspec.json.decode(line, type=Image).failure is not None]
-    assert failures or any(maker.process.returncode for maker in makers)
+    assert failures or any(maker.process.returncode < 0 for maker in makers)  # opening one may end a process

@@ -8,7 +8,7 @@ from random import Random
 from keyload.storage import SnapshotManifest, Store, stored_form, take_snapshot
 
 BYTES = 1 << 30
-INCARNATION = "0" * 31 + "1"
+INCARNATION = "00000000-0000-4000-8000-000000000001"
 
 
 def writes_of(index: int) -> dict[bytes, bytes | None]:

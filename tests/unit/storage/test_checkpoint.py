@@ -115,7 +115,7 @@ def test_opening_makes_durable_what_a_killed_process_left_before_anything_is_wri
     steps: list[str] = []
     store = Store(directory, BYTES, step=steps.append)
     assert store.durable == store.applied == Position(9, 1)
-    assert steps == ["CheckpointPinned", "CheckpointSynced", "CheckpointSaved"]
+    assert steps == ["CheckpointPinned", "CheckpointSyncing", "CheckpointSynced", "CheckpointSaved"]
     saved = checkpoint.load(directory)
     assert saved is not None
     assert saved.position == Position(9, 1)
