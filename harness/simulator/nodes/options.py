@@ -50,7 +50,7 @@ class Options:
     snapshot_takes_ms: int
     chunk_rows: int
     spares: int
-    """Nodes that may come into the cluster."""
+    """Nodes that may come into the cluster; a node that is alone by its configuration stays alone."""
     restart_ms: int
     """Mean time until a node that went down comes back."""
     fault_ms: int
@@ -92,8 +92,9 @@ REPAIRS = ("restart", "resume", "heal", "room", "fast_disk", "set_clock", "mend"
 def draw(rng: Random) -> Options:
     """The options of a run."""
     least = rng.choice((5, 10, 20))
+    nodes = rng.choice((1, 3, 3, 3, 3, 3, 5))
     return Options(
-        nodes=rng.choice((1, 3, 3, 3, 3, 3, 5)),
+        nodes=nodes,
         tick_ms=50,
         election_ticks=(least, least + rng.choice((3, 20))),
         heartbeat_ticks=rng.randint(1, least // 5),
@@ -121,7 +122,7 @@ def draw(rng: Random) -> Options:
         segment_entries=rng.choice((1, 20, 200)),
         snapshot_takes_ms=rng.choice((0, 20, 500)),
         chunk_rows=rng.choice((3, 50, 10_000)),
-        spares=rng.choice((0, 0, 1, 3)),
+        spares=rng.choice((0, 1, 3, 6)) if nodes > 1 else 0,
         restart_ms=rng.choice((50, 1000, 4000)),
         fault_ms=rng.choice((100, 300, 1000, 3000)),
         lull_ms=rng.choice((500, 3000)),

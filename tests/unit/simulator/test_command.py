@@ -35,7 +35,7 @@ def ends_at_once(seed: int, steps: int) -> Report:
 def test_a_search_tells_each_failing_seed(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "--minutes", "0.01", "--processes", "1", "--first", "11", "--steps", "50"]) == 0
     assert "seeds, 0 failed" in capfd.readouterr().out
-    assert search(always_fails, 5, 70, 600.0, 2) >= 100
+    assert search(always_fails, 5, 70, 600.0, 1) >= 100
     shown = capfd.readouterr().out
     assert "FAILED python -m harness simulate --seed 5 --steps 70: Violation: as always\n" in shown
 
