@@ -39,8 +39,9 @@ from keyload.node.profile import create
 
 NODES = 3
 CLIENTS = 6
-SHORTEST, LONGEST = 0.1, 0.8
-"""Seconds of writing before the power goes."""
+MOST_ANSWERS = 150
+MOST_SECONDS = 20.0
+"""Answers, and seconds of writing, before the power goes."""
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,18 +92,18 @@ class _Cluster:
             if loss is None:
                 async with way_to(hubs) as way:
                     await make_collection(way)
+                await asyncio.gather(*(until_known(hub) for hub in hubs.values()))
             else:
                 await self._check(hubs, loss)
-            await self._write(hubs)
-            for node in nodes:
-                node.kill()
+            await self._write_until_killed(hubs, nodes)
 
     async def _check(self, hubs: dict[str, WorkerHub], loss: Loss) -> None:
         async with way_to(hubs) as way:
             loss.in_doubt_present = await self.ledger.settle(way)
         await self.ledger.check(list(hubs), "", [hub_doors(hubs)])
 
-    async def _write(self, hubs: dict[str, WorkerHub]) -> None:
+    async def _write_until_killed(self, hubs: dict[str, WorkerHub], nodes: list[PowerNode]) -> None:
+        """Clients write at all nodes; then these end at one moment, while commands are on their way."""
         never = asyncio.Event()
         names = list(hubs)
         writers: list[asyncio.Task[None]] = []
@@ -111,15 +112,25 @@ class _Cluster:
             turned = {name: hubs[name] for name in names[turn:] + names[:turn]}
             account = self.ledger.account(f"{self.ledger.seed}-{number}")
             writers.append(asyncio.create_task(write_until(never, self.ledger, account, way_to(turned))))
-        await asyncio.wait(
-            writers, timeout=self.chance.uniform(SHORTEST, LONGEST), return_when=asyncio.FIRST_EXCEPTION
-        )
+        await self._until_answered(self.chance.randint(1, MOST_ANSWERS), writers)
+        for node in nodes:
+            node.kill()
         failed = [writer for writer in writers if writer.done()]
         for writer in writers:
             writer.cancel()
         await asyncio.gather(*writers, return_exceptions=True)
         for writer in failed:
             writer.result()
+
+    async def _until_answered(self, count: int, writers: list[asyncio.Task[None]]) -> None:
+        """Wait for so many more answers, and a moment, so that the power goes in the middle of anything."""
+        loop = asyncio.get_running_loop()
+        answers, end = len(self.ledger.answers) + count, loop.time() + MOST_SECONDS
+        while len(self.ledger.answers) < answers and loop.time() < end:
+            if any(writer.done() for writer in writers):
+                return
+            await asyncio.sleep(0.002)
+        await asyncio.sleep(self.chance.uniform(0, 0.01))
 
     def tear(self) -> int:
         """Make the directories of the next life from torn images; the bytes that were not synced."""

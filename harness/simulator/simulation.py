@@ -239,13 +239,11 @@ class Simulation:
 
         Among fewer than three voters the one that is left could not bring the other back without leading.
         """
-        memberships = [self.checker.membership, *(each.raft.membership for each in self.nodes.values())]
+        memberships = [self.checker.membership, *(each.raft.membership for each in self._members())]
         voters = {voter for membership in memberships for voter in membership.voters}
-        return (
-            node.number not in self._removed
-            and all(len(membership.voters) >= 3 for membership in memberships)
-            and all(self.nodes[voter].joined for voter in voters - self._removed)
-        )
+        enough = all(len(membership.voters) >= 3 for membership in memberships)
+        whole = all(self.nodes[voter].joined for voter in voters)
+        return enough and whole and node in self._members()
 
     def _change(self, leader: Node) -> None:
         """One step to a random other membership."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -41,6 +42,12 @@ MAX_REPLY_BYTES = whole("http.maxDataReplyBytes")
 _statuses = msgspec.json.Decoder(NodeStatus)
 
 
+class _ShardUsage(msgspec.Struct, frozen=True, rename="camel"):
+    """What the front takes from the counters of a shard."""
+
+    generation: int
+
+
 class _WorkerUsage(msgspec.Struct, frozen=True, rename="camel"):
     """What the front takes from a worker's counters."""
 
@@ -50,6 +57,7 @@ class _WorkerUsage(msgspec.Struct, frozen=True, rename="camel"):
     control_retained_bytes: int
     tenants: list[str]
     principals: list[str]
+    shards: list[_ShardUsage]
 
 
 _usages = msgspec.json.Decoder(_WorkerUsage)
@@ -73,6 +81,7 @@ class Execution:
         self._gate = gate
         self._ready = ready
         self._measures = measures
+        self._generations: dict[int, int] = {}
         self._limits = limits or CommandLimits()
         self._answered_here: dict[str, Callable[[Caller], Awaitable[bytes]]] = {
             ADMIN_ADMISSION.name: self._admission,
@@ -174,11 +183,26 @@ class Execution:
         return data_shard(atomic_partition_id(*key), self._shards), key
 
     async def _status(self, caller: Caller) -> bytes:
-        """The system shard's worker knows everything but this process and its readiness (CLU-29)."""
+        """The system shard's worker knows everything but this process, its readiness, and how often states
+        of other workers were replaced (CLU-26, CLU-29).
+        """
         status = _statuses.decode(await self._read(caller, ADMIN_STATUS, None))
+        for worker in range(1, self._hub.workers):
+            await self._learn_generations(worker)
         return msgspec.json.encode(
-            msgspec.structs.replace(status, process_id=os.getpid(), routing_ready=self._ready())
+            msgspec.structs.replace(
+                status,
+                process_id=os.getpid(),
+                routing_ready=self._ready(),
+                read_generation=status.read_generation + sum(self._generations.values()),
+            )
         )
+
+    async def _learn_generations(self, worker: int) -> None:
+        """Ask a worker; while it is away what it said last stands."""
+        with suppress(KeyLoadError):
+            usage = _usages.decode(payload_of(await self._hub.usage(worker)))
+            self._generations[worker] = sum(shard.generation for shard in usage.shards)
 
     async def _admission(self, caller: Caller) -> bytes:
         """Counters of both gates, summed over the workers (ADM-31); they live here, not in a shard."""

@@ -148,6 +148,15 @@ class ForwardReply(_Message, frozen=True, tag="v"):
     payload: bytes
 
 
+class Condition(_Message, frozen=True, tag="n"):
+    """How a node is, told to its peers once a second: its clock in ticks, and whether it has room for new
+    writes.
+    """
+
+    ticks: int
+    room: bool
+
+
 class Evidence(_Message, frozen=True, tag="e"):
     """A worker asks its front to run a read in another worker's shard (DECISIONS 1 and 4)."""
 
@@ -186,4 +195,4 @@ class SnapshotChunk(_Message, frozen=True, tag="sc"):
 FrontToWorker = Command | Read | Barrier | Cancel | CatalogDelta | Usage | BackupShard | Reply | Refusal
 WorkerToFront = Reply | Refusal | Confirmed | CatalogDelta | Fault | Ready | Evidence
 Snapshot = SnapshotOffer | SnapshotWant | SnapshotChunk
-PeerToPeer = Raft | Forward | ForwardReply | Snapshot
+PeerToPeer = Raft | Forward | ForwardReply | Condition | Snapshot

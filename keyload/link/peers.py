@@ -23,6 +23,7 @@ from keyload.link.framing import (
 from keyload.link.launch import PeerAddress
 from keyload.link.log import Category
 from keyload.link.messages import (
+    Condition,
     Forward,
     ForwardReply,
     PeerToPeer,
@@ -193,7 +194,7 @@ def _payload_bytes(message: PeerToPeer) -> int:
             return len(message.data)
         case SnapshotOffer():
             return len(message.manifest)
-        case SnapshotWant():
+        case SnapshotWant() | Condition():
             return 0
 
 

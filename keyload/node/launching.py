@@ -11,9 +11,9 @@ from keyload.node.addresses import read_address
 from keyload.node.settings import NodeSettings
 from keyload.storage.directory import Guard, Identity
 
-DURABILITY_ALONE = "ProcessDurable"
-DURABILITY_CLUSTER = "QuorumProcessDurable"
-"""Profiles reached until power loss is proven (CMD-32, STO-27)."""
+DURABILITY_ALONE = "LocalDurable"
+DURABILITY_CLUSTER = "QuorumDurable"
+"""The profiles that the trials of kills and power losses stand for (CMD-32, STO-27)."""
 
 
 def durability(settings: NodeSettings) -> str:

@@ -116,6 +116,7 @@ class NodeDirectory:
         for worker in range(identity.guard.workers):
             directory = self.worker_directory(worker)
             files.private_directory(directory)
+            files.private_directory(directory / "wal")
             segments.begin_log(
                 directory / "wal", segments.LogOwner(worker, identity.incarnation), segment_bytes
             )

@@ -1,20 +1,21 @@
 """Which shards this node should lead, and what their leader does besides commands.
 
 Each shard prefers one node, so that leaders spread evenly (CLU-8); a leader that is not the preferred node
-hands over once the preferred one keeps up, and so does one whose clock is behind (SCH-2). A leader also
-writes the first administrator into an empty store (SEC-6) and removes outcomes past their retention
-(CMD-25).
+hands over once the preferred one keeps up. A node whose clock is wrong or whose disk is full hands over to
+any that is fit (SCH-2, STO-12). A leader also writes the first administrator into an empty store (SEC-6) and
+removes outcomes past their retention (CMD-25).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
 from keyload.link.launch import Bootstrap, WorkerLaunch
 from keyload.link.messages import Command
+from keyload.worker.conditions import Conditions
 from keyload.worker.executor import BOOTSTRAP
 from keyload.worker.shard import Shard
 
@@ -41,11 +42,17 @@ class Leadership:
     """The duties of the leaders in one worker."""
 
     def __init__(
-        self, launch: WorkerLaunch, shards: Mapping[int, Shard], commands: Submitter, now: float
+        self,
+        launch: WorkerLaunch,
+        shards: Mapping[int, Shard],
+        commands: Submitter,
+        conditions: Conditions,
+        now: float,
     ) -> None:
         self._launch = launch
         self._shards = shards
         self._commands = commands
+        self._conditions = conditions
         self._next_transfer = now + HAND_OVER_SECONDS
         self._next_yield = dict.fromkeys(shards, 0.0)
         self._next_care = dict.fromkeys(shards, 0.0)
@@ -59,9 +66,10 @@ class Leadership:
                 self._submit_bootstrap(self._bootstrap, shard.raft.term, now)
             if now >= self._next_care[shard.number] and not shard.expire_outcomes(ticks):
                 self._next_care[shard.number] = now + CARE_SECONDS
-            if shard.clock_uncertain and shard.leads and now >= self._next_yield[shard.number]:
+            unfit = shard.clock_uncertain or not self._conditions.fit
+            if unfit and shard.leads and now >= self._next_yield[shard.number]:
                 self._next_yield[shard.number] = now + HAND_OVER_SECONDS
-                self._yield(shard)
+                self._yield(shard, self._conditions.peer_fit)
         if len(self._launch.peers) > 1 and now >= self._next_transfer:
             self._next_transfer = now + HAND_OVER_SECONDS
             self._hand_over()
@@ -75,14 +83,16 @@ class Leadership:
     def _hand_over(self) -> None:
         for shard in self._shards.values():
             wanted = preferred_node(shard.number, len(self._launch.peers))
-            if wanted != self._launch.node_number and shard.raft.leader_ready and shard.raft.keeps_up(wanted):
+            if wanted == self._launch.node_number or not self._conditions.peer_fit(wanted):
+                continue
+            if shard.raft.leader_ready and shard.raft.keeps_up(wanted):
                 shard.raft.transfer(wanted)
 
-    def _yield(self, shard: Shard) -> None:
-        """Hand a shard to the next node that keeps up, if there is one."""
+    def _yield(self, shard: Shard, fit: Callable[[int], bool]) -> None:
+        """Hand a shard to the next node that keeps up and is fit, if there is one."""
         nodes = len(self._launch.peers)
         others = ((self._launch.node_number + step) % nodes + 1 for step in range(nodes - 1))
-        target = next((node for node in others if shard.raft.keeps_up(node)), None)
+        target = next((node for node in others if fit(node) and shard.raft.keeps_up(node)), None)
         if target is not None:
             shard.raft.transfer(target)
 
@@ -90,7 +100,7 @@ class Leadership:
         """Hand every leadership to another node, because this worker stops."""
         for shard in self._shards.values():
             if shard.leads:
-                self._yield(shard)
+                self._yield(shard, lambda _: True)
 
     def idle(self) -> bool:
         """Whether the worker may stop: nothing is in flight, and no shard is led here that another node could

@@ -26,6 +26,7 @@ from keyload.link.messages import (
     Cancel,
     CatalogDelta,
     Command,
+    Condition,
     Fault,
     Forward,
     ForwardReply,
@@ -45,6 +46,7 @@ from keyload.link.peers import PeerLinks
 from keyload.storage import Wal, mark_clean
 from keyload.worker.admission import CommandGate
 from keyload.worker.commands import CommandDesk
+from keyload.worker.conditions import Conditions
 from keyload.worker.feed import CatalogFeed
 from keyload.worker.front import FrontQueue, front_socket
 from keyload.worker.images import ImageDesk
@@ -95,6 +97,7 @@ class Worker:
         self.catalog = Catalog()
         self.gate = CommandGate(launch.commands)
         self._space = Space(Path(launch.directory), launch.minimum_free_bytes, shards)
+        self._conditions = Conditions(_other_nodes(launch), self._send_peer)
         self._feed = CatalogFeed(self.catalog, self._to_front.append) if 0 in shards else None
         self._commands = CommandDesk(
             me=launch.node_number,
@@ -118,7 +121,7 @@ class Worker:
             take_image=self._images.ask,
         )
         self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
-        self._leadership = Leadership(launch, shards, self._commands, time.monotonic())
+        self._leadership = Leadership(launch, shards, self._commands, self._conditions, time.monotonic())
         self._upkeep = Upkeep(
             launch,
             wal,
@@ -203,7 +206,7 @@ class Worker:
                 receive(now)
         if now >= self._next_tick:
             self._tick(now)
-        ticks = time.time_ns() // 100
+        ticks = wall_ticks()
         for shard in self._shards.values():
             self._commands.route(shard, now)
             executed = shard.execute(self.catalog, ticks)
@@ -265,6 +268,8 @@ class Worker:
                     self._commands.forward_answered(message, now)
                 case SnapshotOffer() | SnapshotWant() | SnapshotChunk():
                     self._upkeep.arrived(number, message, now)
+                case Condition():
+                    self._conditions.heard(number, message, now, wall_ticks())
 
     def _step_raft(self, number: int, shard_number: int, payload: bytes) -> None:
         shard = self._shards.get(shard_number)
@@ -278,7 +283,7 @@ class Worker:
             return
         for message in messages:
             if message.sender == number:
-                shard.raft.step(message)
+                shard.raft.step(self._space.admitted(message))
             else:
                 log.event(Category.PEER_SOURCE_DIFFERS)
 
@@ -295,7 +300,9 @@ class Worker:
         self._commands.sweep(now)
         self.reads.sweep(now)
         self._space.tick(now)
-        self._leadership.tick(now, time.time_ns() // 100)
+        ticks = wall_ticks()
+        self._conditions.tick(now, ticks, not self._space.low)
+        self._leadership.tick(now, ticks)
         self._upkeep.tick(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True
@@ -383,6 +390,15 @@ class Worker:
 
     def _replayed(self) -> ShardsReady:
         return ShardsReady(self._launch.worker, sorted(self._shards), True)
+
+
+def wall_ticks() -> int:
+    """The wall clock in ticks of 100 nanoseconds since 1970."""
+    return time.time_ns() // 100
+
+
+def _other_nodes(launch: WorkerLaunch) -> list[int]:
+    return [peer.number for peer in launch.peers if peer.number != launch.node_number]
 
 
 def _peer_links(context: zmq.Context[zmq.Socket[bytes]], launch: WorkerLaunch) -> PeerLinks | None:

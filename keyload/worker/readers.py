@@ -27,6 +27,9 @@ from keyload.worker.shard import Shard
 MAX_WAITING = 4096
 """Reads one shard may hold; the front's admission keeps below it."""
 
+CHECK_SECONDS = 1.0
+"""How often the places of dead reader processes are freed: until then they keep old pages in use."""
+
 LONG_SECONDS = whole("read.deadlineSeconds")
 
 EvidenceFound = Callable[[Missing, Answer], None]
@@ -56,6 +59,7 @@ class ReadDesk:
             number: ReadAnswerer(shard=number, incarnation=launch.incarnation) for number in shards
         }
         self._later: list[ReadCall] = []
+        self._next_check = 0.0
         self.pool = ReaderPool(
             Setup(launch.worker, f"{launch.directory}/worker-{launch.worker}", launch.incarnation),
             self._deliver,
@@ -168,6 +172,10 @@ class ReadDesk:
     def sweep(self, now: float) -> None:
         """Refuse the reads that wait too long for their catalog, end long ones that are over time."""
         self.pool.sweep(now)
+        if now >= self._next_check:
+            self._next_check = now + CHECK_SECONDS
+            for shard in self._shards.values():
+                shard.store.reader_check()
         late = [read for read in self._later if read.deadline <= now]
         if late:
             self._later = [read for read in self._later if read.deadline > now]

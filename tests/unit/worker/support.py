@@ -243,7 +243,7 @@ def _launch(
         directory=str(directory),
         endpoint=endpoint,
         guard=b"guard",
-        durability="QuorumProcessDurable" if peers else "ProcessDurable",
+        durability="QuorumDurable" if peers else "LocalDurable",
         peers=peers,
         secret_key=pairs[0][1].decode(),
         bootstrap=Bootstrap("root", hashlib.sha256(ROOT_KEY.encode()).hexdigest()),
