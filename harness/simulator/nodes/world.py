@@ -84,7 +84,8 @@ class World:
         self.executor = self.parts.executor(
             shard=SHARD,
             incarnation=INCARNATION,
-            durability="QuorumProcessDurable",
+            durability="QuorumDurable",
+            data_shards=1,
             outbox=OutboxLimits(max_records=self.options.outbox_records),
         )
 
