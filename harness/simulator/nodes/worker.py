@@ -18,11 +18,25 @@ from harness.simulator.nodes.transfers import Transfers
 from harness.simulator.nodes.world import Packet, World
 from keyload.consensus import Config, Membership, Message, Ready, Role, decode_messages, encode_messages
 from keyload.link.launch import CommandLimits, PeerAddress, WorkerLaunch
-from keyload.link.messages import Command, Confirmed, Forward, ForwardReply, PeerToPeer, Read, Refusal, Reply
+from keyload.link.messages import (
+    BackupShard,
+    Command,
+    Condition,
+    Confirmed,
+    Forward,
+    ForwardReply,
+    PeerToPeer,
+    Read,
+    Refusal,
+    Reply,
+)
 from keyload.worker.admission import CommandGate
 from keyload.worker.commands import CommandDesk
+from keyload.worker.conditions import Conditions
 from keyload.worker.leadership import Leadership
+from keyload.worker.nodes import Nodes
 from keyload.worker.readers import ReadDesk
+from keyload.worker.shard import Shard
 
 if TYPE_CHECKING:
     from harness.simulator.nodes.node import Node
@@ -48,6 +62,7 @@ class Worker:
         self._saved: list[Image] = []  # checkpoints that are durable and not adopted
         self._woken = False
         self._open: Ready | None = None
+        self._previous = 0  # the term before the entries of the open round
         self._rounds = 0
         self._checkpointing = False
         self._installing = False
@@ -78,10 +93,14 @@ class Worker:
             launch,
             shards=shards,
             catalog=world.catalog,
+            nodes=Nodes(launch, world.catalog),
             send_front=self._answer,
             evidence_found=self.desk.evidence_found,
+            take_image=_no_image,
         )
-        self._leadership = Leadership(launch, shards, self.desk, world.now)
+        others = [peer.number for peer in launch.peers if peer.number != node.number]
+        self._conditions = Conditions(others, self._send_peer)
+        self._leadership = Leadership(launch, shards, world.catalog, self.desk, self._conditions, world.now)
         world.history.restarted(node.number)
         world.history.state(self.raft)
         self._led = 0
@@ -195,6 +214,8 @@ class Worker:
                     self.desk.from_peer(packet.sender, forward, now)
                 case ForwardReply() as reply:
                     self.desk.forward_answered(reply, now)
+                case Condition() as condition:
+                    self._conditions.heard(packet.sender, condition, now, self._node.clock)
                 case Offer() as offer:
                     self.transfers.offered(packet.sender, offer)
                 case Want() as want:
@@ -238,6 +259,7 @@ class Worker:
         self.reads.refuse_all(self.shard.reads.sweep(now))
         self.desk.sweep(now)
         self.reads.sweep(now)
+        self._conditions.tick(now, self._node.clock, not self._node.full(SHARD))
         self._leadership.tick(now, self._node.clock)
         self.transfers.tick()
         if self._world.agenda.now >= self._next_checkpoint:
@@ -249,7 +271,7 @@ class Worker:
         """A Ready up to its sync."""
         ready = self._open = self.raft.ready()
         if ready.entries:
-            self._world.history.written(self.raft, ready.entries)
+            self._previous = self.raft.log.term(ready.entries[0].index - 1)
         self._send(ready.messages)
         if ready.hard_state is None and not ready.entries:
             self._end_round()
@@ -287,8 +309,10 @@ class Worker:
         ready = self._open
         assert ready is not None
         self._open = None
-        self._send(ready.messages_after_sync)
         history = self._world.history
+        if ready.entries:
+            history.written(self._node.number, self._previous, ready.entries)
+        self._send(ready.messages_after_sync)
         history.state(self.raft)
         if ready.committed:
             state = self._disk.state
@@ -406,6 +430,10 @@ class Worker:
         if not isinstance(message, Confirmed):
             cut = self._disk.state.applied.index
             self._calls.answered(message.call, isinstance(message, Refusal), message.payload, cut)
+
+
+def _no_image(shard: Shard, message: BackupShard) -> None:
+    """Nobody asks for backups here."""
 
 
 def _no_step(name: str) -> None:
