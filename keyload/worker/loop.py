@@ -128,20 +128,23 @@ class Worker:
             send_front=self._to_front.append,
             now=time.monotonic(),
         )
-        self._upkeep = Upkeep(
-            launch,
-            wal,
-            shards,
+        self._upkeep = self._keep_files()
+        self._announced = False
+        self._unfinished = True
+
+    def _keep_files(self) -> Upkeep:
+        return Upkeep(
+            self._launch,
+            self._wal,
+            self._shards,
             now=time.monotonic(),
             space=self._space,
             images=self._images,
             send=self._send_peer,
             release=self.reads.drain,
             replaced=self._replaced,
-            step=step,
+            step=self._step,
         )
-        self._announced = False
-        self._unfinished = True
 
     def _all_inputs(self) -> Mapping[zmq.Socket[bytes] | int, Callable[[float], None]]:
         """Everything the loop listens to, with what takes it in."""

@@ -150,7 +150,7 @@ BROKEN: dict[str, Case] = {
     "a worker that installs amid a checkpoint": (
         Parts(worker=broken.InstallsAmidACheckpoint),
         SLOW_CHECKPOINTS,
-        1,
+        110,
         "applied",
     ),
     "a snapshot without outcomes": (Parts(state=broken.TakesHalfASnapshot), LEFT_BEHIND, 0, "another state"),
