@@ -331,10 +331,12 @@ class Worker:
             self._to_front.append(self._replayed())
 
     def _follow_nodes(self, now: float) -> None:
-        """Link to the nodes that the catalog names (CLU-19)."""
+        """Link to the nodes that the catalog names (CLU-19); tell the shards which of them has ended."""
         if self._links is None:
             return
-        self._links.tick(now)
+        for number in self._links.tick(now):
+            for shard in self._shards.values():
+                shard.raft.peer_ended(number)
         if self._linked != self._nodes.peers():
             self._linked = self._nodes.peers()
             self._links.update(self._linked)

@@ -214,3 +214,17 @@ def test_a_command_to_a_node_that_is_gone_is_handed_back(nodes: Callable[..., No
         one.links.send(2, message)
     assert one.links.flush() == [(2, forward)]
     assert one.links.flush() == []
+
+
+@pytest.mark.covers("CLU-10")
+def test_the_end_of_a_peer_is_noticed_once(nodes: Callable[..., Node]) -> None:
+    peers, secrets = voters()
+    one, two = nodes(1, peers, secrets[0]), nodes(2, peers, secrets[1])
+    assert exchange(one, two, Raft(0, b"hello"), until=bool)
+    assert one.links.tick(0.0) == []
+    two.links.inbox.close(linger=0)
+    deadline = time.monotonic() + 20
+    while not (ended := one.links.tick(0.0)):
+        assert time.monotonic() < deadline, "the connection did not break"
+    assert ended == [2]
+    assert one.links.tick(0.0) == []
