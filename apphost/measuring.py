@@ -1,4 +1,4 @@
-"""`--measure=ram` and `--measure=bench`: print a table, keep it, on request put it into the documentation."""
+"""`--measure=NAME`: print a table, keep it, on request put it into the documentation."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ import msgspec
 from apphost.children import adopt_orphans, end_descendants
 from apphost.options import Options
 from apphost.suites import FAILED, RESULTS
-from harness import bench, memory
+from harness import background, bench, catchup, failover, memory
 from harness.evidence import ROOT, run_directory
 from harness.measured import markdown
 
 DOCUMENT = ROOT / "docs/performance.md"
-_MEASUREMENTS = {"ram": memory.measure, "bench": bench.measure}
+_MEASUREMENTS = {
+    "ram": memory.measure,
+    "bench": bench.measure,
+    "failover": failover.measure,
+    "background": background.measure,
+    "catchup": catchup.measure,
+}
 
 
 def run(name: str, options: Options) -> int:

@@ -10,8 +10,9 @@ from typing import NoReturn
 import msgspec
 
 SUITES = ("unit", "scalar", "recovery", "rf3")
-MEASUREMENTS = ("ram", "bench")
+MEASUREMENTS = ("ram", "bench", "failover", "background", "catchup")
 MAX_TEXT = 4096
+FEWEST_TRIALS, MOST_TRIALS = 100, 100_000
 
 
 class OptionError(Exception):
@@ -29,6 +30,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     report_junit: Path | None = None
     coverage: bool = False
     write_document: bool = False
+    trials: int | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -46,6 +48,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--filter", metavar="TEXT", help="only matching cases (pytest -k); proves no suite")
     made.add_argument("--report-junit", metavar="FILE", help="write a JUnit report there too")
     made.add_argument("--coverage", action="store_true", help="measure which lines the suite runs")
+    made.add_argument(
+        "--trials", metavar="N", type=int, help="kills of the recovery suite; default 100 or so"
+    )
     made.add_argument("--write-document", action="store_true", help="put measured tables into docs/")
     return made
 
@@ -68,6 +73,7 @@ def read(arguments: Sequence[str]) -> Options:
         report_junit=Path(given.report_junit) if given.report_junit else None,
         coverage=given.coverage,
         write_document=given.write_document,
+        trials=given.trials,
     )
     _check(options)
     return options
@@ -82,6 +88,11 @@ def _check(options: Options) -> None:
         raise OptionError("--suite and --measure exclude each other")
     if not options.suite and (options.filter or options.report_junit or options.coverage):
         raise OptionError("--filter, --report-junit and --coverage need --suite")
+    if options.trials is not None:
+        if options.suite != "recovery":
+            raise OptionError("--trials is for --suite=recovery")
+        if not FEWEST_TRIALS <= options.trials <= MOST_TRIALS:
+            raise OptionError(f"--trials must be from {FEWEST_TRIALS} to {MOST_TRIALS}")
     if options.ephemeral and (options.suite or options.measure):
         raise OptionError("--ephemeral is for the ordinary cluster")
     if options.write_document and not options.measure:

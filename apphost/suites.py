@@ -17,6 +17,7 @@ FAILED = 1
 NO_TESTS = 5
 RESULTS = Path("test-results")
 LIMIT_SECONDS = {"unit": 900.0, "scalar": 900.0, "recovery": 1200.0, "rf3": 1800.0}
+SECONDS_PER_TRIAL = 4.0
 _FOLDERS = {"unit": "unit", "scalar": "unit", "recovery": "recovery", "rf3": "rf3"}
 _PARALLEL = ("unit", "scalar")
 
@@ -31,7 +32,9 @@ def run(suite: str, options: Options) -> int:
     for number, marks in enumerate(passes):
         path = directory / ("report.json" if number == 0 else "alone.json")
         outcome = children.run(
-            _command(suite, marks, path, options), LIMIT_SECONDS[suite], _environment(suite, directory)
+            _command(suite, marks, path, options),
+            LIMIT_SECONDS[suite] + SECONDS_PER_TRIAL * (options.trials or 0),
+            _environment(suite, directory, options),
         )
         if not path.exists():
             sys.stderr.write(f"apphost: {suite}: the runner left no report\n")
@@ -75,14 +78,16 @@ def _command(suite: str, marks: str | None, path: Path, options: Options) -> lis
     return command
 
 
-def _environment(suite: str, directory: Path) -> dict[str, str]:
+def _environment(suite: str, directory: Path, options: Options) -> dict[str, str]:
     """The runner's environment: the kernels' mode, and where nodes put their logs (CLI-23, TST-6)."""
-    kept = ("KEYLOAD_SEED", "KEYLOAD_TRIALS")
+    kept = ("KEYLOAD_SEED", "KEYLOAD_TRIALS", "KEYLOAD_HISTORY_SECONDS")
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("KEYLOAD") or name in kept
     }
     environment["KEYLOAD_RESULTS"] = str(directory)
     environment["COVERAGE_FILE"] = str(directory / ".coverage")
+    if options.trials is not None:
+        environment["KEYLOAD_TRIALS"] = str(options.trials)
     if suite == "scalar":
         environment["KEYLOAD_SCALAR"] = "1"
     return environment

@@ -146,7 +146,7 @@ class Ledger:
                 way = Way(urls[node:] + urls[:node], key, openers[place % len(openers)])
                 tasks.create_task(self._check_some(way, list(self.accounts.values())[place::CHECKERS]))
         for url in urls:
-            async with Way([url], key, sdk_door) as way:
+            async with Way([url], key, openers[0]) as way:
                 await self.check_contents(way)
 
     async def check_contents(self, way: Way) -> None:

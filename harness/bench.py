@@ -75,7 +75,8 @@ async def injection_rows() -> list[Row]:
     one: list[float] = []
     numbers = count(1)
     with tempfile.TemporaryDirectory(prefix="keyload-bench-") as name:
-        async with three_nodes(Path(name)) as hubs:
+        async with three_nodes(Path(name)) as nodes:
+            hubs = [node.hub for node in nodes]
             await outstanding(hubs, MANY, 1.0, numbers)
             for _ in range(RUNS):
                 many.append(len(await outstanding(hubs, MANY, SECONDS, numbers)) / SECONDS)

@@ -13,17 +13,19 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 import zmq
 
+from harness.proxy import PeerProxy, Route
 from keyload.client import Client, KeyLoadError
 from keyload.contract.errors import ErrorCode
 from keyload.node.local import LocalCluster, LocalNode
 from keyload.node.ports import HOST, free_ports
-from keyload.node.profile import NodeProfile, create
+from keyload.node.profile import LocalProfile, NodeProfile, create
 
 READY_SECONDS = 45.0
 POLL_SECONDS = 0.02
@@ -46,7 +48,11 @@ def wait_until(what: str, condition: Callable[[], bool], seconds: float) -> floa
 
 
 class Cluster:
-    """One or three nodes in a fresh directory; leaving the context stops and removes all of it."""
+    """One or three nodes in a directory; leaving the context stops and removes all of it.
+
+    `profile` is that of data which is in the directory already. With `proxied` every node reaches its peers
+    through `network` only, which can be cut (CLU-14).
+    """
 
     def __init__(
         self,
@@ -57,20 +63,29 @@ class Cluster:
         shards: int | None = 6,
         settings: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
+        profile: LocalProfile | None = None,
+        proxied: bool = False,
     ) -> None:
         self.directory = directory
         self.workers = workers
         results = os.environ.get("KEYLOAD_RESULTS")
         self.logs = Path(results, "nodes", directory.name) if results else directory / "logs"
+        pairs = list(permutations(range(1, nodes + 1), 2)) if proxied else []
+        ports = free_ports(nodes + len(pairs), workers)
+        self._ways = {pair: port for pair, (_, port) in zip(pairs, ports[nodes:], strict=True)}
+        self._network: PeerProxy | None = None
         self._local = LocalCluster(
             directory,
-            create(free_ports(nodes, workers)),
+            profile or create(ports[:nodes]),
             workers=workers,
             shards=shards,
             logs=self.logs,
             settings=settings,
             environment=dict(os.environ) | dict(environment or {}),
         )
+        if proxied:
+            for node in self.nodes:
+                self._lead_through_network(node)
 
     def __enter__(self) -> Self:
         self.start()
@@ -104,11 +119,34 @@ class Cluster:
         """All origins, beginning with that of one node."""
         return self.urls[number - 1 :] + self.urls[: number - 1]
 
+    @property
+    def network(self) -> PeerProxy:
+        """What is between the nodes of a proxied cluster that was started."""
+        assert self._network is not None
+        return self._network
+
     # -- life
+
+    def _lead_through_network(self, node: LocalNode) -> None:
+        """Put the addresses of the proxy into a node's settings; its own address stays."""
+        tree = json.loads(node.settings.read_bytes())
+        for number, peer in enumerate(tree["peers"], 1):
+            if number != node.number:
+                peer["peerAddress"] = f"{HOST}:{self._ways[node.number, number]}"
+        node.settings.write_text(json.dumps(tree, indent=2), encoding="utf-8")
+
+    def _routes(self) -> list[Route]:
+        return [
+            Route(*pair, port + worker, self.node(pair[1]).profile.peer_port + worker)
+            for pair, port in self._ways.items()
+            for worker in range(self.workers)
+        ]
 
     def start(self) -> None:
         """Start all nodes and wait until they serve."""
         try:
+            if self._ways:
+                self._network = PeerProxy(self._routes())
             self._local.start()
             self.wait_ready()
         except BaseException:
@@ -131,10 +169,14 @@ class Cluster:
         return True
 
     def close(self) -> None:
-        """Continue what is paused, stop every node, remove the directory."""
+        """Continue what is paused and heal what is cut, stop every node, remove the directory."""
+        if self._network is not None:
+            self._network.heal()
         for node in self.nodes:
             self.resume(node.number)
         orderly = self._local.stop()
+        if self._network is not None:
+            self._network.close()
         shutil.rmtree(self.directory, ignore_errors=True)
         if not orderly:
             sys.stderr.write("a node of the cluster under test did not stop in order\n")
@@ -256,6 +298,15 @@ class Cluster:
             process.kill()
         self.node(number).wait(5)
         return took
+
+    def crash(self, *numbers: int) -> None:
+        """SIGKILL to all processes of these nodes at once."""
+        processes = [process for number in numbers for process in self.processes(number).values()]
+        for process in processes:
+            process.kill()
+        for number in numbers:
+            self.node(number).wait(5)
+        psutil.wait_procs(processes, 5)
 
     def kill_worker(self, number: int, worker: int) -> None:
         """SIGKILL to one worker process; its front starts it again."""

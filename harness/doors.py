@@ -213,15 +213,23 @@ class Way:
         async with asyncio.timeout(seconds):
             while True:
                 try:
-                    return await self._once(attempt)
+                    return await self.once(attempt)
                 except errors.KeyLoadError as error:
                     if error.code not in UNCERTAIN:
                         raise
-                await self._leave()
                 self._place += 1
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _once(self, attempt: Attempt) -> Any:
+    async def once(self, attempt: Attempt) -> Any:
+        """One try at the present node; after an uncertain answer the door is left."""
+        try:
+            return await self._ask(attempt)
+        except errors.KeyLoadError as error:
+            if error.code in UNCERTAIN:
+                await self._leave()
+            raise
+
+    async def _ask(self, attempt: Attempt) -> Any:
         if self._session is None:
             self._session = _Session(self._opened(self._url, self._key, self._attempt_seconds))
         try:

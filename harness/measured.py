@@ -27,11 +27,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of one kind, from `runs` runs; the value shown is the middle one."""
+    """Figures of one kind, from `runs` runs; the value shown is the middle one. `raw` is kept beside it."""
 
     title: str
     runs: int
     rows: list[Row]
+    raw: dict[str, list[float]] = {}
 
 
 def at_least(what: str, values: Sequence[float], unit: str, target: float) -> Row:

@@ -1,4 +1,5 @@
-"""Recovery trials: a node is killed at a named step of a write, reopened, and compared (STO-24..STO-26).
+"""Recovery trials: a node is killed at a named step of a write or checkpoint, reopened, and compared
+(STO-24..STO-26).
 
 Each trial has a fresh directory and a real worker process that ends itself with SIGKILL when it reaches the
 step for the n-th time. The front runs in this process, so that one process makes many trials without starting
@@ -23,6 +24,7 @@ import msgspec
 from harness.acknowledged import Ledger
 from harness.doors import Way, sdk_door
 from harness.load import prepare, write_until
+from keyload.backup.shelf import Shelf
 from keyload.cli.serve import front_settings
 from keyload.client import AsyncClient, KeyLoadError
 from keyload.front.app import build, serve
@@ -37,10 +39,15 @@ from keyload.node.profile import LocalProfile, create
 from keyload.node.settings import NodeSettings
 from keyload.node.supervisor import Supervisor
 from keyload.storage.directory import NodeDirectory
-from keyload.worker.steps import STEPS
+from keyload.worker.steps import CHECKPOINT_STEPS, WRITE_STEPS
 
 CLIENTS = 4
 MOST_OCCURRENCES = 40
+MOST_CHECKPOINTS = 16
+"""Checkpoints of a trial's node are few; those made while its shards are opened count."""
+
+NODE_STEPS = WRITE_STEPS + CHECKPOINT_STEPS
+STORAGE = {"checkpointMs": 50, "segmentBytes": 1 << 20}
 REACH_SECONDS = 30.0
 READY_SECONDS = 30.0
 
@@ -59,16 +66,20 @@ class Trial(msgspec.Struct, kw_only=True):
 
 
 class Node:
-    """One running node: its front here, its workers as processes. `ended` is set when a worker has ended."""
+    """One running node: its front here, its workers as processes. `ended` is set when a worker has ended,
+    `ends` are the exit statuses so far.
+    """
 
     def __init__(self, url: str, key: str) -> None:
         self.url = url
         self.key = key
         self.ended = asyncio.Event()
+        self.ends: list[int] = []
 
     def note(self, category: str, **members: Any) -> None:
         """Listen to the supervisor."""
         if category == Category.WORKER_ENDED:
+            self.ends.append(members["status"])
             self.ended.set()
 
 
@@ -82,14 +93,15 @@ async def running_node(settings: NodeSettings, fault: str | None) -> AsyncIterat
     port = listener.getsockname()[1]
     stop = asyncio.Event()
     with NodeDirectory(Path(settings.data_directory)) as directory:
-        directory.establish(identity(settings))
+        directory.establish(identity(settings), segment_bytes=settings.storage.segment_bytes)
         hub = WorkerHub(settings.workers, call_ms=settings.timings.call_ms)
         node = Node(f"http://{HOST}:{port}", settings.admin_key or "")
         supervisor = Supervisor(
             settings, hub, node.note, descriptors=(directory.lock_descriptor,), environment=environment
         )
         supervisor.start()
-        serving = asyncio.create_task(serve(build(hub, front_settings(settings)), listener, stop.wait))
+        front = build(hub, front_settings(settings), Shelf(directory.root, identity(settings)))
+        serving = asyncio.create_task(serve(front, listener, stop.wait))
         try:
             yield node
         finally:
@@ -103,7 +115,7 @@ def settings_for(directory: Path, profile: LocalProfile) -> NodeSettings:
     """Settings of a node alone with one worker."""
     node = profile.nodes[0]
     own = {"nodeId": node.id, "publicEndpoint": node.url, "dataDirectory": str(directory / node.id)}
-    return settings_of(own | shared_settings(profile, 1, None))
+    return settings_of(own | shared_settings(profile, 1, None) | {"storage": STORAGE})
 
 
 async def run_trial(trial: Trial) -> None:
@@ -112,17 +124,17 @@ async def run_trial(trial: Trial) -> None:
     with tempfile.TemporaryDirectory(prefix="keyload-trial-") as name:
         settings = settings_for(Path(name), create([(1, 2)]))
         async with running_node(settings, f"{trial.step}:{trial.occurrence}") as node:
-            await _write_until_killed(node, ledger)
+            await write_until_ended(node, ledger)
         trial.acknowledged = len(ledger.answers)
         trial.in_doubt = ledger.in_doubt
         async with running_node(settings, None) as node:
-            await _until_serving(node)
+            await until_serving(node)
             async with Way([node.url], node.key, sdk_door) as way:
                 trial.in_doubt_present = await ledger.settle(way)
             await ledger.check([node.url], node.key, [sdk_door])
 
 
-async def _write_until_killed(node: Node, ledger: Ledger) -> None:
+async def write_until_ended(node: Node, ledger: Ledger) -> None:
     """Clients write until the worker has ended; what they were not told stays in doubt."""
     writing = asyncio.create_task(_write(node, ledger))
     killed = asyncio.create_task(node.ended.wait())
@@ -137,7 +149,7 @@ async def _write_until_killed(node: Node, ledger: Ledger) -> None:
         await asyncio.wait({writing, killed})
 
 
-async def _until_serving(node: Node) -> None:
+async def until_serving(node: Node) -> None:
     """Wait until the node knows its administrator."""
     async with asyncio.timeout(READY_SECONDS), AsyncClient(node.url, node.key) as client:
         while True:
@@ -149,7 +161,7 @@ async def _until_serving(node: Node) -> None:
 
 
 async def _write(node: Node, ledger: Ledger) -> None:
-    await _until_serving(node)
+    await until_serving(node)
     await prepare([node.url], node.key)
     never = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
@@ -162,14 +174,19 @@ async def _write(node: Node, ledger: Ledger) -> None:
 def plan(seed: int, count: int) -> list[Trial]:
     """`count` trials over all steps in turn, occurrences and seeds drawn from one number (TST-12)."""
     chance = Random(seed)
-    return [
-        Trial(
-            seed=chance.randrange(2**32),
-            step=STEPS[number % len(STEPS)],
-            occurrence=chance.randint(1, MOST_OCCURRENCES),
-        )
-        for number in range(count)
-    ]
+    return [_drawn(NODE_STEPS[number % len(NODE_STEPS)], chance) for number in range(count)]
+
+
+def _drawn(step: str, chance: Random) -> Trial:
+    most = MOST_CHECKPOINTS if step in CHECKPOINT_STEPS else MOST_OCCURRENCES
+    return Trial(seed=chance.randrange(2**32), step=step, occurrence=chance.randint(1, most))
+
+
+def described(error: BaseException) -> str:
+    """A failure in a few words, those of a group one by one."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(described(each) for each in error.exceptions)[:2000]
+    return f"{type(error).__name__}: {error}"[:2000]
 
 
 def main() -> int:
@@ -181,7 +198,7 @@ def main() -> int:
         try:
             asyncio.run(run_trial(trial))
         except (AssertionError, BaseExceptionGroup, OSError, TimeoutError) as error:
-            trial.failure = f"{type(error).__name__}: {error}"[:2000]
+            trial.failure = described(error)
             failed = 1
         trial.seconds = round(time.monotonic() - started, 3)
         sys.stdout.write(msgspec.json.encode(trial).decode() + "\n")

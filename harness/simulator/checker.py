@@ -12,7 +12,7 @@ class Violation(Exception):
 
 
 class Checker:
-    """What the cluster as a whole has committed, acknowledged and shown."""
+    """What the cluster as a whole has committed; `floor` is how much of it clients know."""
 
     def __init__(self, membership: Membership) -> None:
         self.membership = membership
@@ -21,11 +21,10 @@ class Checker:
         self.committed: list[Entry] = []
         self.floor = 0
         """The highest index a client knows of, by an acknowledgement or a read."""
-        self.acknowledged: dict[bytes, int] = {}
         self._committed_term: list[int] = []  # a term in which the entry was committed, or a later one
-        self._places: dict[bytes, int] = {}  # data -> index of every committed proposal
+        self.places: dict[bytes, int] = {}
+        """Data of every committed proposal -> its index."""
         self._written: dict[tuple[int, int], tuple[int, bytes]] = {}  # (index, term) -> (previous term, data)
-        self._digests: list[int] = [0]  # of the state after each applied index
         self._seen_commit: dict[int, int] = {}
 
     def restarted(self, node: int) -> None:
@@ -66,50 +65,25 @@ class Checker:
             raise Violation(f"node {raft.id} commits {entry.index} before {len(self.committed) + 1}")
         if entry.membership:
             self.membership = Membership.unpacked(entry.data)
-        elif entry.data and entry.data in self._places:
-            raise Violation(f"{entry.data!r} is committed at {self._places[entry.data]} and {entry.index}")
+        elif entry.data and entry.data in self.places:
+            raise Violation(f"{entry.data!r} is committed at {self.places[entry.data]} and {entry.index}")
         else:
-            self._places[entry.data] = entry.index
+            self.places[entry.data] = entry.index
         self.committed.append(entry)
         self._committed_term.append(raft.term)
+        self.committed_now(entry)
 
-    def written(self, raft: Raft, entries: Sequence[Entry]) -> None:
-        """Log matching: an entry of the same index and term has the same content and the same past."""
-        previous = raft.log.term(entries[0].index - 1)
+    def committed_now(self, entry: Entry) -> None:
+        """For those who know more: this entry is the next of the one committed log."""
+
+    def written(self, node: int, previous: int, entries: Sequence[Entry]) -> None:
+        """Log matching: an entry of the same index and term has the same content and the same past.
+
+        `previous` is the term before the first of the entries, which are on the disk of `node`.
+        """
         for entry in entries:
             told = (previous, entry.data)
             known = self._written.setdefault((entry.index, entry.term), told)
             if known != told:
-                raise Violation(f"node {raft.id} holds another entry ({entry.index}, {entry.term})")
+                raise Violation(f"node {node} holds another entry ({entry.index}, {entry.term})")
             previous = entry.term
-
-    def applied(self, node: int, index: int, digest: int) -> None:
-        """State machine safety: equal prefixes give equal states."""
-        if index == len(self._digests):
-            self._digests.append(digest)
-        elif index > len(self._digests) or self._digests[index] != digest:
-            raise Violation(f"node {node} reached another state at {index}")
-
-    def acknowledge(self, data: bytes, index: int) -> None:
-        """A client is told that its proposal stands at `index`."""
-        if self._places.get(data) != index:
-            place = self._places.get(data)
-            raise Violation(f"{data!r} is acknowledged at {index}, committed at {place}")
-        self.acknowledged[data] = index
-        self.floor = max(self.floor, index)
-
-    def read(self, node: int, index: int, floor: int, shown: int) -> None:
-        """A read that began when clients knew `floor` was given `index` and shows the state `shown`."""
-        if index < floor:
-            raise Violation(f"stale read on node {node}: {index}, clients knew {floor}")
-        if shown > len(self.committed):
-            raise Violation(f"node {node} shows {shown}, committed are {len(self.committed)}")
-        self.floor = max(self.floor, shown)
-
-    def finish(self, node: int, history: Sequence[Entry]) -> None:
-        """At the end every node has applied every acknowledged proposal once, at its index."""
-        if list(history) != self.committed:
-            raise Violation(f"node {node} ends with another history")
-        for data, index in self.acknowledged.items():
-            if history[index - 1].data != data:
-                raise Violation(f"the acknowledged {data!r} is lost")

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import Protocol
 
-from harness.simulator.options import Options
-from keyload.consensus import Message
+
+class Weather(Protocol):
+    """The options of a run that are about links; both simulators have them."""
+
+    @property
+    def delay_ms_max(self) -> int: ...
+    @property
+    def slow_delay(self) -> float: ...
+    @property
+    def loss(self) -> float: ...
+    @property
+    def duplication(self) -> float: ...
+    @property
+    def ordered(self) -> bool: ...
 
 
 class Network:
     """Decides when, and how often, a message arrives."""
 
-    def __init__(self, options: Options, rng: Random) -> None:
+    def __init__(self, options: Weather, rng: Random) -> None:
         self._options = options
         self._rng = rng
         self._quiet = False
         self._last: dict[tuple[int, int], int] = {}  # newest arrival per link, when links keep order
         self.severed: set[tuple[int, int]] = set()  # (from, to)
 
-    def arrivals(self, now: int, message: Message) -> list[int]:
-        """The times at which copies of the message arrive; none when it is lost."""
+    def arrivals(self, now: int, sender: int, to: int) -> list[int]:
+        """The times at which copies of a message arrive; none when it is lost."""
         options, rng = self._options, self._rng
-        link = (message.sender, message.to)
+        link = (sender, to)
         if link in self.severed:
             return []
         if self._quiet:
@@ -54,9 +67,8 @@ class Network:
             if other != node and self._rng.random() < 0.7:
                 self.severed.add((node, other) if outward else (other, node))
 
-    def cut(self, nodes: Sequence[int]) -> None:
+    def cut(self, nodes: Sequence[int], node: int) -> None:
         """One node is alone."""
-        node = self._rng.choice(nodes)
         for other in nodes:
             self.severed |= {(node, other), (other, node)}
 

@@ -90,6 +90,62 @@ COMMANDS = (
         options=("--with", "--url", "--profile"),
         required=("--with",),
     ),
+    Command(
+        words=("backup",),
+        usage="backup <database> <empty directory>",
+        summary="back up the database of a node that does not run",
+        runs="keyload.cli.offline:back_up",
+        operands=(2, 2),
+    ),
+    Command(
+        words=("restore",),
+        usage="restore <backup> <empty database>",
+        summary="make the database of a node alone out of a backup",
+        runs="keyload.cli.offline:restore",
+        operands=(2, 2),
+    ),
+    Command(
+        words=("cluster-restore",),
+        usage="cluster-restore <backup> <target directory>",
+        summary="make the databases of all nodes of a cluster out of a backup",
+        runs="keyload.cli.offline:cluster_restore",
+        operands=(2, 2),
+    ),
+    Command(
+        words=("verify",),
+        usage="verify <directory>",
+        summary="check every record of a database that is not running, or of a backup",
+        runs="keyload.cli.offline:verify",
+        operands=(1, 1),
+    ),
+    Command(
+        words=("pack-backup",),
+        usage="pack-backup <backup> <new file>",
+        summary="make one archive file of a backup",
+        runs="keyload.cli.offline:pack_backup",
+        operands=(2, 2),
+    ),
+    Command(
+        words=("unpack-backup",),
+        usage="unpack-backup <file> <empty directory>",
+        summary="make a backup of an archive file",
+        runs="keyload.cli.offline:unpack_backup",
+        operands=(2, 2),
+    ),
+    Command(
+        words=("inspect-artifact",),
+        usage="inspect-artifact <file>",
+        summary="check an archive file and list what it holds",
+        runs="keyload.cli.offline:inspect_artifact",
+        operands=(1, 1),
+    ),
+    Command(
+        words=("copy-artifact",),
+        usage="copy-artifact <file> <store directory>",
+        summary="copy an archive file under its hash and check the copy",
+        runs="keyload.cli.offline:copy_artifact",
+        operands=(2, 2),
+    ),
 )
 
 _NOTES = """\

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from keyload.backup.shelf import Shelf
 from keyload.cli.commands import Words
 from keyload.contract.admin import HttpAdmissionLimits
 from keyload.contract.errors import ErrorCode, KeyLoadError
@@ -52,7 +53,7 @@ async def _node(settings: NodeSettings) -> int:
     data = Path(settings.data_directory)
     data.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with NodeDirectory(data) as directory:
-        directory.establish(identity(settings))
+        directory.establish(identity(settings), segment_bytes=settings.storage.segment_bytes)
         listener = _listener(_listening_address(settings))
         return await _serve(settings, directory, listener, stop)
 
@@ -66,7 +67,7 @@ async def _serve(
         on_fault=lambda worker, category: supervisor.end_after_fault(worker),
     )
     supervisor = Supervisor(settings, hub, log.event, descriptors=(directory.lock_descriptor,))
-    front = build(hub, front_settings(settings))
+    front = build(hub, front_settings(settings), Shelf(directory.root, identity(settings)))
     supervisor.start()
     watching = asyncio.create_task(supervisor.watch())
     watching.add_done_callback(lambda task: stop.set())
@@ -136,6 +137,7 @@ def front_settings(settings: NodeSettings) -> FrontSettings:
         ),
         mcp=McpLimits(**msgspec.structs.asdict(settings.mcp)),
         commands=CommandLimits(**msgspec.structs.asdict(settings.admission.command)),
+        scrape_token=settings.scrape_token,
     )
 
 

@@ -27,7 +27,7 @@ from keyload.client.core import (
     Progress,
     cap,
 )
-from keyload.contract.admin import NodeAdmissionStatus
+from keyload.contract.admin import BackupReceipt, NodeAdmissionStatus
 from keyload.contract.catalog import AdminResourcesPage, ResourceDefinition
 from keyload.contract.cluster import AtomicPartitionPlacementResolution, NodeStatus
 from keyload.contract.documents import DocumentResult
@@ -145,6 +145,12 @@ class AsyncClient:
     ) -> bool:
         """Pause or resume delivery for the whole store; gives the new state."""
         return await self._run(calls.admin_dispatch(paused, command_id), timeout, retries)
+
+    async def admin_backup(
+        self, *, timeout: float | None = None, retries: int | None = None
+    ) -> BackupReceipt:
+        """Make a backup on the node that answers. It is asked once: another call makes another backup."""
+        return await self._run(calls.admin_backup(), timeout, retries)
 
     async def admin_status(self, *, timeout: float | None = None, retries: int | None = None) -> NodeStatus:
         """The state of the node that answers."""

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from keyload.client.core import Call, identity, read, write
-from keyload.contract.admin import ADMIN_ADMISSION, ADMIN_DISPATCH, NodeAdmissionStatus
+from keyload.client.core import Call, action, identity, read, write
+from keyload.contract.admin import (
+    ADMIN_ADMISSION,
+    ADMIN_BACKUP,
+    ADMIN_DISPATCH,
+    BackupReceipt,
+    NodeAdmissionStatus,
+)
 from keyload.contract.catalog import (
     ADMIN_RESOURCES_LIST,
     RESOURCES_CONFIGURE,
@@ -91,6 +97,11 @@ def admin_dispatch(paused: bool, command_id: str | None) -> Call[bool]:
     """Pause or resume delivery."""
     query = f"?{ADMIN_DISPATCH.http_query}={'true' if paused else 'false'}"
     return write(ADMIN_DISPATCH, paused, identity(command_id), bool, query)
+
+
+def admin_backup() -> Call[BackupReceipt]:
+    """Make a backup at the node that answers."""
+    return action(ADMIN_BACKUP, BackupReceipt)
 
 
 def admin_status() -> Call[NodeStatus]:

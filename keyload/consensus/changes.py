@@ -61,26 +61,29 @@ class Changes(Elections):
 
     # --- snapshots
 
-    def restore(self, index: int, term: int, membership: Membership, leader_term: int) -> None:
+    def restore(self, index: int, term: int, membership: Membership) -> None:
         """State and log have durably been replaced by a snapshot of everything up to the entry (index, term).
 
-        `membership` is the one at `index`; `leader_term` the term in which the leader offered the snapshot:
-        what it holds was committed by then, so no answer about it may go to a leader of an earlier term. No
-        Ready may be open, and the log storage must already say so. What was not written yet is forgotten,
-        together with the answers that speak of it, as in a restart.
+        `membership` is the one at `index`. No Ready may be open, and the log storage must already say so.
+        What was not written yet is forgotten, together with the answers that speak of it, as in a restart.
+
+        The leader that is told may be one that a majority has already left for a later term, in which the
+        snapshot was committed; its log may then differ. Its counting this answer does no harm: those who
+        truly had its entry on disk would not have elected the first later leader without it, nor did this
+        replica, which is still in the earlier term; together with the rest they would be two majorities.
 
         Raises ConsensusError on a leader, for a snapshot of less than was applied, and when the log storage
         says otherwise.
         """
         if self._open_ready is not None or self.role is LEADER or index <= self.log.applied:
             raise ConsensusError(f"{self.role.name} that applied {self.log.applied} restores {index}")
-        if leader_term > self.term:
-            self._become_follower(leader_term, None)
+        if term > self.term:
+            self._become_follower(term, None)
         if self.role is not FOLLOWER:
             self._become_follower(self.term, None)
         self._after_sync.clear()
         self.log.load(index, index, membership)
-        if self.log.term(index) != term or self.log.last_term > self.term:
+        if self.log.term(index) != term:
             raise ConsensusError(f"restored ({index}, {term}), the log has {self.log.term(index)}")
         self._take_membership()
         self._try_join()

@@ -88,6 +88,11 @@ class Core:
         return self.log.applied
 
     @property
+    def first_index(self) -> int:
+        """The first entry the log still has."""
+        return self.log.first_index
+
+    @property
     def last_index(self) -> int:
         """The last entry of the log, on disk or not."""
         return self.log.last

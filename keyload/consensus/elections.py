@@ -72,8 +72,12 @@ class Elections(Replication):
 
     @property
     def _may_stand(self) -> bool:
-        """Whether this replica has joined and is a voter, as far as it knows."""
-        return self._is_voter and not self.life
+        """Whether this replica has joined and is a voter, as far as it knows.
+
+        While its removal is not committed it still stands: a log that must not be lost may be its own alone
+        (thesis, 4.2.2). It wins by the votes of the new membership.
+        """
+        return not self.life and self.log.may_have_voter(self.id)
 
     def campaign(self) -> None:
         """Stands for election now, if it may; among others it first asks whether it could win (pre-vote)."""
@@ -82,7 +86,7 @@ class Elections(Replication):
         self._leave_role()
         self.role = PRE_CANDIDATE
         self._draw_timeout()
-        self._votes[self.id] = True
+        self._vote_for_itself()
         if self.other_voters:
             self._ask_for_votes(MessageKind.PRE_VOTE, self.term + 1, 0)
         else:
@@ -95,11 +99,15 @@ class Elections(Replication):
         self.term += 1
         self.vote = self.id
         self._draw_timeout()
-        self._votes[self.id] = True
+        self._vote_for_itself()
         if self.other_voters:
             self._ask_for_votes(MessageKind.VOTE, self.term, context)
         else:
             self._become_leader()
+
+    def _vote_for_itself(self) -> None:
+        if self._is_voter:
+            self._votes[self.id] = True
 
     def _ask_for_votes(self, kind: MessageKind, term: int, context: int) -> None:
         log = self.log

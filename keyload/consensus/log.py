@@ -93,6 +93,15 @@ class RaftLog:
         """Whether the membership in force is committed."""
         return self.memberships[-1][0] <= self.commit
 
+    def may_have_voter(self, node: int) -> bool:
+        """Whether `node` is a voter by the last membership that is committed or by a later one."""
+        for index, membership in reversed(self.memberships):
+            if node in membership.voters:
+                return True
+            if index <= self.commit:
+                break
+        return False
+
     def term(self, index: int) -> int:
         """The term of a kept entry or of the one before the first."""
         if index == self.last:

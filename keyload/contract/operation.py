@@ -64,6 +64,11 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return ("commandId", "request") if self.outer_command_id else ("request",)
 
     @property
+    def runs_long(self) -> bool:
+        """Whether it is a read that may take up to `read.deadlineSeconds`; others end within one page."""
+        return self.admission_class == "data-heavy"
+
+    @property
     def http_body(self) -> Literal["request", "none"]:
         """Whether the HTTP form carries the request as its body (CON-28)."""
         return "none" if self.request is None or self.http_query is not None else "request"

@@ -14,6 +14,7 @@ __all__ = ["OPERATIONS", "Operation", "RequiredGrant", "partition_of", "write_id
 
 _OPERATIONS = (
     documents.DOCUMENTS_GET,
+    admin.ADMIN_BACKUP,
     admin.ADMIN_ADMISSION,
     cluster.ADMIN_STATUS,
     cluster.ADMIN_PARTITION_PLACEMENT_READ,

@@ -17,8 +17,8 @@ GATHER_SECONDS = 0.002
 small price in waiting; a request that comes alone never waits for it.
 """
 
-BarrierAnswer = Callable[[int | None], None]
-"""Takes the confirmed catalog version, None when the barrier was not reached."""
+BarrierAnswer = Callable[[int | KeyLoadError], None]
+"""Takes the confirmed catalog version, or why the barrier was not reached."""
 
 _Waiters = deque[tuple[float, "asyncio.Future[int]"]]
 
@@ -35,7 +35,9 @@ class SharedBarrier:
         self._begun_at = 0.0
 
     def wait(self) -> asyncio.Future[int]:
-        """A future of the confirmed catalog version, or OwnershipLost when it is not reached (CLU-25)."""
+        """A future of the confirmed catalog version; it fails with OwnershipLost when that is not reached
+        (CLU-25), and as the barrier says.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[int] = loop.create_future()
         self._forming.append((loop.time() + self._wait_seconds, future))
@@ -46,7 +48,7 @@ class SharedBarrier:
         """End every wait whose time is over."""
         for waiters in (self._in_flight, self._forming):
             while waiters and waiters[0][0] <= now:
-                _settle(waiters.popleft()[1], None)
+                _settle(waiters.popleft()[1], lost())
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._in_flight is None and self._forming and not self._scheduled:
@@ -65,7 +67,7 @@ class SharedBarrier:
         self._in_flight, self._forming = self._forming, deque()
         self._begin(self._finish)
 
-    def _finish(self, result: int | None) -> None:
+    def _finish(self, result: int | KeyLoadError) -> None:
         waiters, self._in_flight = self._in_flight or (), None
         for _, future in waiters:
             _settle(future, result)
@@ -77,10 +79,10 @@ def lost() -> KeyLoadError:
     return KeyLoadError(ErrorCode.OWNERSHIP_LOST, "The node did not reach its data in time.")
 
 
-def _settle(future: asyncio.Future[int], result: int | None) -> None:
+def _settle(future: asyncio.Future[int], result: int | KeyLoadError) -> None:
     if future.done():
         return
-    if result is None:
-        future.set_exception(lost())
+    if isinstance(result, KeyLoadError):
+        future.set_exception(result)
     else:
         future.set_result(result)

@@ -20,9 +20,11 @@ from keyload.front.barrier import lost
 from keyload.front.calls import Caller, RequestContext
 from keyload.front.exchange import Disconnected, Exchange, Receive, Scope, Send, Timeouts
 from keyload.front.mcp import early_error, inspect
+from keyload.front.measures import Measures
 from keyload.front.replacement import PATH as REPLACEMENT_PATH
 from keyload.front.replacement import ReplacementDoor
 from keyload.front.responses import Response
+from keyload.front.scrape import PATH, Scrape
 from keyload.link import log
 
 MCP_PATH = "/mcp"
@@ -45,16 +47,20 @@ class Edge:
         authenticator: Authenticator,
         router: routes.Router,
         mcp: Asgi,
+        scrape: Scrape,
         replacement: ReplacementDoor,
         other: Asgi,
+        measures: Measures,
         timeouts: Timeouts | None = None,
     ) -> None:
         self._gate = gate
         self._authenticator = authenticator
         self._router = router
         self._mcp = mcp
+        self._scrape = scrape
         self._replacement = replacement
         self._other = other
+        self._measures = measures
         self._timeouts = timeouts or Timeouts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,6 +74,8 @@ class Edge:
             await self._serve_operation(path, Exchange(scope, receive, send, self._timeouts))
         elif path == MCP_PATH:
             await self._serve_mcp(Exchange(scope, receive, send, self._timeouts))
+        elif path == PATH and scope["method"] == "GET":
+            await self._serve_scrape(Exchange(scope, receive, send, self._timeouts))
         elif path == REPLACEMENT_PATH:
             await self._serve_replacement(Exchange(scope, receive, send, self._timeouts))
         else:
@@ -75,26 +83,28 @@ class Edge:
 
     async def _serve_operation(self, path: str, exchange: Exchange) -> None:
         lease: Lease | None = None
+        operation = routes.find(path)
         try:
             try:
-                operation = routes.find(path)
                 admission_class = routes.admission_class(path, operation)
                 lease = self._gate.reserve(admission_class, exchange.declared_length())
                 claim = self._authenticator.claim(exchange.scope["headers"])
-                if operation is not None and operation.read_only and claim.caller is not None:
+                if operation is not None and _is_short_read(operation) and claim.caller is not None:
                     response = await self._serve_read(operation, exchange, lease, claim, claim.caller)
                 else:
                     caller = await claim.confirmed()
                     self._gate.verify(lease, caller.principal)
                     body = await exchange.read(self._gate.body_cap(admission_class))
-                    response = await self._answer(operation, exchange, caller, body)
+                    answer = self._answer(operation, exchange, caller, body)
+                    long = operation is not None and operation.runs_long
+                    response = await (exchange.while_connected(answer) if long else answer)
             except KeyLoadError as error:
-                response = responses.failure(error)
+                response = self._refusal(operation, error)
             except Disconnected:
                 return
             except Exception as error:
                 log.failure(log.Category.REQUEST_FAILED, error)
-                response = responses.failure(lost())
+                response = self._refusal(operation, lost())
             await exchange.write(response)
         finally:
             if lease is not None:
@@ -132,6 +142,18 @@ class Edge:
             operation, scope["method"], scope["query_string"], scope["headers"], caller, body
         )
 
+    def _refusal(self, operation: Operation | None, error: KeyLoadError) -> Response:
+        self._measures.refused(operation, error.code)
+        return responses.failure(error)
+
+    async def _serve_scrape(self, exchange: Exchange) -> None:
+        try:
+            response = await self._scrape.answer(exchange.scope["headers"])
+        except KeyLoadError as error:
+            response = responses.failure(error)
+        await exchange.write(response)
+        await exchange.finish()
+
     async def _serve_replacement(self, exchange: Exchange) -> None:
         lease: Lease | None = None
         try:
@@ -163,18 +185,22 @@ class Edge:
                     return
                 response = _METHOD_NOT_ALLOWED
             except KeyLoadError as error:
-                response = _rpc_failure(error)
+                response = self._rpc_refusal(hold.operation, error)
             except Disconnected:
                 return
             except Exception as error:
                 log.failure(log.Category.REQUEST_FAILED, error)
                 if exchange.started:
                     return
-                response = _rpc_failure(lost())
+                response = self._rpc_refusal(hold.operation, lost())
             await exchange.write(response)
         finally:
             hold.release()
         await exchange.finish()
+
+    def _rpc_refusal(self, operation: Operation | None, error: KeyLoadError) -> Response:
+        self._measures.refused(operation, error.code, "control")
+        return _rpc_failure(error)
 
     async def _admit_frame(self, exchange: Exchange, hold: _McpHold) -> RequestContext | None:
         """Ingress, credential, body, preflight, then the lane of the target (ADM-28, ADM-29); None for a
@@ -187,6 +213,7 @@ class Edge:
             return None
         body = await exchange.read(gate.limits.max_body_bytes, lambda size: gate.grow(ingress, size))
         frame = inspect(body, OPERATIONS)
+        hold.operation = frame.operation
         admission_class = "control" if frame.operation is None else frame.operation.admission_class
         hold.lease = gate.reserve(admission_class, len(body), mcp=True)
         gate.verify(hold.lease, caller.principal)
@@ -195,20 +222,26 @@ class Edge:
 
 
 class _McpHold:
-    """What an MCP request holds of the gate."""
+    """What an MCP request holds of the gate, and its target once that is known."""
 
-    __slots__ = ("_gate", "ingress", "lease")
+    __slots__ = ("_gate", "ingress", "lease", "operation")
 
     def __init__(self, gate: HttpGate) -> None:
         self._gate = gate
         self.ingress: Ingress | None = None
         self.lease: Lease | None = None
+        self.operation: Operation | None = None
 
     def release(self) -> None:
         if self.ingress is not None:
             self._gate.leave(self.ingress)
         if self.lease is not None:
             self._gate.release(self.lease)
+
+
+def _is_short_read(operation: Operation) -> bool:
+    """Whether a call may be made before its caller is confirmed: to make a long read twice costs too much."""
+    return operation.read_only and not operation.runs_long
 
 
 def _rpc_failure(error: KeyLoadError) -> Response:

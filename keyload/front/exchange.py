@@ -8,8 +8,8 @@ the rest of the request is read and thrown away within bounds, and only then is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,8 @@ from keyload.link import log
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_Result = TypeVar("_Result")
 
 LENGTH_DIGITS = 18
 LINGER_BYTES = 64 << 20
@@ -144,6 +146,23 @@ class Exchange:
         """The peer does not read; the kernel drops the connection (`TCP_USER_TIMEOUT` of the listener)."""
         self.gone = True
         log.event(log.Category.WRITE_TIMEOUT)
+
+    async def while_connected(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Do `work` while the peer stays; when it leaves, the work is cancelled and Disconnected raised.
+
+        The whole request must have been read.
+        """
+        working = asyncio.ensure_future(work)
+        leaving = asyncio.create_task(self._drain())
+        try:
+            await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                self.gone = True
+                raise Disconnected
+            return await working
+        finally:
+            leaving.cancel()
+            working.cancel()
 
     async def _take(self) -> bytes:
         message = await self.receive()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -16,6 +18,7 @@ from keyload.codec.placement import FIRST_EPOCH, Place
 from keyload.codec.text_formats import Texts
 from keyload.contract.admin import (
     ADMIN_ADMISSION,
+    ADMIN_BACKUP,
     CommandAdmissionLimits,
     CommandAdmissionSnapshot,
     NodeAdmissionStatus,
@@ -26,9 +29,11 @@ from keyload.contract.limits import whole
 from keyload.contract.operation import Operation
 from keyload.contract.operations import partition_of, write_identity_of
 from keyload.front.admission import HttpGate
+from keyload.front.backups import BackupDesk
 from keyload.front.barrier import lost
 from keyload.front.calls import Caller, Outcome
-from keyload.front.workers import Answer, WorkerHub, unknown_outcome
+from keyload.front.measures import Measures
+from keyload.front.workers import Answer, WorkerHub, payload_of, unknown_outcome
 from keyload.link import log
 from keyload.link.launch import CommandLimits
 from keyload.link.messages import Refusal
@@ -50,6 +55,12 @@ _problems = msgspec.msgpack.Decoder(Problem)
 _statuses = msgspec.json.Decoder(NodeStatus)
 
 
+class _ShardUsage(msgspec.Struct, frozen=True, rename="camel"):
+    """What the front takes from the counters of a shard."""
+
+    generation: int
+
+
 class _WorkerUsage(msgspec.Struct, frozen=True, rename="camel"):
     """What the front takes from a worker's counters."""
 
@@ -59,6 +70,7 @@ class _WorkerUsage(msgspec.Struct, frozen=True, rename="camel"):
     control_retained_bytes: int
     tenants: list[str]
     principals: list[str]
+    shards: list[_ShardUsage]
 
 
 _usages = msgspec.json.Decoder(_WorkerUsage)
@@ -73,16 +85,21 @@ class Execution:
         shards: int,
         gate: HttpGate,
         ready: Callable[[], bool],
+        backups: BackupDesk,
+        measures: Measures,
         limits: CommandLimits | None = None,
     ) -> None:
         self._hub = hub
         self._shards = shards
         self._gate = gate
         self._ready = ready
+        self._measures = measures
+        self._generations: dict[int, int] = {}
         self._limits = limits or CommandLimits()
         self._answered_here: dict[str, Callable[[Caller], Awaitable[bytes]]] = {
             ADMIN_ADMISSION.name: self._admission,
             ADMIN_STATUS.name: self._status,
+            ADMIN_BACKUP.name: backups.make,
         }
 
     async def execute(
@@ -97,6 +114,20 @@ class Execution:
 
         `texts` are the canonical JSON texts that decoding met, None when nobody kept them.
         """
+        began = time.monotonic()
+        outcome = await self._outcome(caller, operation, command_id, request, texts)
+        failure = None if outcome.problem is None else ErrorCode(outcome.problem.error_code)
+        self._measures.called(operation, time.monotonic() - began, failure)
+        return outcome
+
+    async def _outcome(
+        self,
+        caller: Caller,
+        operation: Operation,
+        command_id: str | None,
+        request: Any,
+        texts: Texts | None,
+    ) -> Outcome:
         request_id = str(uuid4())
         try:
             here = self._answered_here.get(operation.name)
@@ -110,7 +141,8 @@ class Execution:
             return Outcome(request_id, problem=error.problem)
         except Exception as error:
             log.failure(log.Category.REQUEST_FAILED, error)
-            return Outcome(request_id, problem=lost().problem)
+            failure = lost() if operation.kind == "read" else unknown_outcome()
+            return Outcome(request_id, problem=failure.problem)
         return Outcome(request_id, payload=payload)
 
     async def _command(
@@ -135,7 +167,7 @@ class Execution:
             )
 
         try:
-            return _payload(await self._placed(partition, submit, 2 * self._hub.call_seconds))
+            return payload_of(await self._placed(partition, submit, 2 * self._hub.call_seconds))
         except KeyLoadError:
             raise
         except Exception as error:
@@ -155,9 +187,10 @@ class Execution:
                 partition=partition,
                 payload=content,
                 epoch=place.epoch,
+                long=operation.runs_long,
             )
 
-        payload = _payload(await self._placed(partition, submit, self._hub.call_seconds))
+        payload = payload_of(await self._placed(partition, submit, self._hub.call_seconds))
         if len(payload) > MAX_REPLY_BYTES:
             raise KeyLoadError(
                 ErrorCode.BUDGET_EXCEEDED, f"The reply is larger than {MAX_REPLY_BYTES} bytes."
@@ -199,18 +232,33 @@ class Execution:
         return answer
 
     async def _status(self, caller: Caller) -> bytes:
-        """The system shard's worker knows everything but this process and its readiness (CLU-29)."""
+        """The system shard's worker knows everything but this process, its readiness, and how often states
+        of other workers were replaced (CLU-26, CLU-29).
+        """
         status = _statuses.decode(await self._read(caller, ADMIN_STATUS, None))
+        for worker in range(1, self._hub.workers):
+            await self._learn_generations(worker)
         return msgspec.json.encode(
-            msgspec.structs.replace(status, process_id=os.getpid(), routing_ready=self._ready())
+            msgspec.structs.replace(
+                status,
+                process_id=os.getpid(),
+                routing_ready=self._ready(),
+                read_generation=status.read_generation + sum(self._generations.values()),
+            )
         )
+
+    async def _learn_generations(self, worker: int) -> None:
+        """Ask a worker; while it is away what it said last stands."""
+        with suppress(KeyLoadError):
+            usage = _usages.decode(payload_of(await self._hub.usage(worker)))
+            self._generations[worker] = sum(shard.generation for shard in usage.shards)
 
     async def _admission(self, caller: Caller) -> bytes:
         """Counters of both gates, summed over the workers (ADM-31); they live here, not in a shard."""
         if not caller.principal.cluster_administrator:
             raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may read this.")
         usages = [
-            _usages.decode(_payload(await self._hub.usage(worker))) for worker in range(self._hub.workers)
+            _usages.decode(payload_of(await self._hub.usage(worker))) for worker in range(self._hub.workers)
         ]
         usage = CommandAdmissionSnapshot(
             commands=sum(usage.commands for usage in usages),
@@ -228,10 +276,3 @@ def _partition(operation: Operation, request: Any) -> PartitionKey | None:
     """The four texts of a call's partition, None for the global scope (CMD-15)."""
     reference = partition_of(operation, request)
     return None if reference is None else partition_key(reference)
-
-
-def _payload(answer: Answer) -> bytes:
-    """The result of an answer; a refusal is raised as the failure it carries."""
-    if isinstance(answer, Refusal):
-        raise KeyLoadError.from_problem(_problems.decode(answer.payload))
-    return answer.payload

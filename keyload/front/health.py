@@ -15,6 +15,8 @@ from keyload.link import log
 
 BARRIER_SECONDS = 2.0
 FRESH_SECONDS = 10.0
+AGAIN_SECONDS = 0.2
+"""How soon a barrier is tried again that was not reached, as while a worker starts."""
 
 
 class Readiness:
@@ -60,4 +62,4 @@ class Readiness:
                 if not lost:
                     log.event(log.Category.BARRIER_LOST)
                 lost = True
-            await asyncio.sleep(self._barrier_seconds)
+            await asyncio.sleep(min(self._barrier_seconds, AGAIN_SECONDS) if lost else self._barrier_seconds)

@@ -15,13 +15,16 @@ import msgspec
 import zmq
 
 from keyload.codec.placement import FIRST_EPOCH
-from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
+from keyload.contract.limits import whole
 from keyload.front.barrier import BarrierAnswer, SharedBarrier, lost
 from keyload.front.links import WorkerLink
 from keyload.link import log
 from keyload.link.catalog import Catalog
 from keyload.link.messages import (
+    BackupShard,
     Barrier,
+    Cancel,
     CatalogDelta,
     Command,
     Confirmed,
@@ -40,8 +43,14 @@ from keyload.link.messages import (
 Answer = Reply | Refusal
 _Result = Reply | Refusal | Confirmed | KeyLoadError
 
+BACKUP_SECONDS = 3600.0
+"""How long one image of a backup may take."""
+LONG_SECONDS = whole("read.deadlineSeconds")
+
 MAX_CALLS = 16_384
 """Calls of all kinds that may be unanswered at once."""
+
+_problems = msgspec.msgpack.Decoder(Problem)
 
 
 class _Call:
@@ -83,8 +92,10 @@ class WorkerHub:
         self._links: dict[int, WorkerLink] = {}
         self._complete: dict[int, bool] = {}
         self._numbers = count(1)
-        self._reads: dict[int, _Call] = {}  # both in order of their deadlines
+        self._reads: dict[int, _Call] = {}  # each in order of its deadlines
+        self._long_reads: dict[int, _Call] = {}
         self._commands: dict[int, _Call] = {}
+        self._backups: dict[int, _Call] = {}
         self._barrier = SharedBarrier(self._begin_barrier, self.call_seconds)
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -112,7 +123,7 @@ class WorkerHub:
             return
         link.close()
         self._complete[worker] = False
-        for calls, failure in ((self._reads, lost), (self._commands, unknown_outcome)):
+        for calls, failure in self._kinds():
             for number in [number for number, call in calls.items() if call.link is link]:
                 calls.pop(number).answer(failure())
         log.event(log.Category.WORKER_DETACHED, worker=worker)
@@ -134,7 +145,7 @@ class WorkerHub:
     @property
     def outstanding(self) -> int:
         """Unanswered calls, those whose caller has left included."""
-        return len(self._reads) + len(self._commands)
+        return sum(len(calls) for calls, _ in self._kinds())
 
     # -- calls -----------------------------------------------------------------------------------------------
 
@@ -173,30 +184,66 @@ class WorkerHub:
         partition: PartitionKey | None,
         payload: bytes,
         epoch: int = FIRST_EPOCH,
+        long: bool = False,
     ) -> asyncio.Future[Answer]:
-        """Ask for a read; the future fails with OwnershipLost when no answer comes in time."""
+        """Ask for a read; the future fails with OwnershipLost when no answer comes in time.
+
+        A `long` one has the time of `read.deadlineSeconds` besides; when its future is cancelled, the worker
+        hears that it may end.
+        """
         link = self._link(shard % self.workers)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        call = self._register(self._reads, link, self.call_seconds, partial(_settle, future))
+        if long:
+            seconds = 2 * self.call_seconds + LONG_SECONDS
+            call = self._register(self._long_reads, link, seconds, partial(_settle, future))
+            future.add_done_callback(partial(self._cancelled, call))
+        else:
+            call = self._register(self._reads, link, self.call_seconds, partial(_settle, future))
         message = Read(call, shard, operation, principal, catalog_version, partition, payload, epoch)
         link.send(message, len(payload))
         return future
 
+    def _cancelled(self, number: int, future: asyncio.Future[Answer]) -> None:
+        """A long read is over; when nobody waited for its answer, its worker hears of it."""
+        call = self._long_reads.pop(number, None)
+        if call is not None and future.cancelled():
+            call.link.send(Cancel(number))
+
     def usage(self, worker: int) -> asyncio.Future[Answer]:
         """The admission counters of one worker, as `Reply` with JSON."""
-        link = self._link(worker)
+        link = self._links.get(worker)
+        if link is None:
+            raise recovering()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         link.send(Usage(self._register(self._reads, link, self.call_seconds, partial(_settle, future))))
+        return future
+
+    def backup(self, shard: int, backup: str) -> asyncio.Future[Answer]:
+        """Ask for the image of a shard in a backup; UnknownWriteOutcome when no answer comes."""
+        link = self._link(shard % self.workers)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        call = self._register(self._backups, link, BACKUP_SECONDS, partial(_settle, future))
+        link.send(BackupShard(call, shard, backup))
         return future
 
     def confirm(self) -> asyncio.Future[int]:
         """The catalog version that a system-shard barrier confirmed which began after this call (SEC-41)."""
         return self._barrier.wait()
 
+    def _kinds(self) -> tuple[tuple[dict[int, _Call], Callable[[], KeyLoadError]], ...]:
+        """The calls of each kind, with the failure of those that get no answer."""
+        return (
+            (self._reads, lost),
+            (self._long_reads, lost),
+            (self._commands, unknown_outcome),
+            (self._backups, unknown_outcome),
+        )
+
     def _link(self, worker: int) -> WorkerLink:
+        """The way to a worker that has replayed its shards; until then RecoveryRequired (STO-6, STO-11)."""
         link = self._links.get(worker)
-        if link is None:
-            raise lost()
+        if link is None or not self._complete[worker]:
+            raise recovering()
         if link.full or self.outstanding >= self._max_calls:
             raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, "Too many calls wait for this node's workers.")
         return link
@@ -216,8 +263,8 @@ class WorkerHub:
 
     def _begin_barrier(self, answer: BarrierAnswer) -> None:
         link = self._links.get(0)
-        if link is None:
-            answer(None)
+        if link is None or not self._complete[0]:
+            answer(recovering())
             return
         number = self._register(
             self._reads, link, self.call_seconds, partial(self._confirmed, answer), barrier=True
@@ -229,13 +276,13 @@ class WorkerHub:
             self.last_confirmed = asyncio.get_running_loop().time()
             answer(result.catalog_version)
         else:
-            answer(None)
+            answer(result if isinstance(result, KeyLoadError) else lost())
 
     def _sweep(self) -> None:
         """End what is over time: one timer for all calls."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for calls, failure in ((self._reads, lost), (self._commands, unknown_outcome)):
+        for calls, failure in self._kinds():
             expired: list[int] = []
             for number, call in calls.items():
                 if call.deadline > now:
@@ -264,14 +311,14 @@ class WorkerHub:
             self._take_fault(link, message)
 
     def _answered(self, link: WorkerLink, message: Reply | Refusal | Confirmed) -> None:
-        call = self._reads.get(message.call) or self._commands.get(message.call)
-        if call is None:
+        calls = next((calls for calls, _ in self._kinds() if message.call in calls), None)
+        if calls is None:
             return  # its time was over
+        call = calls[message.call]
         if call.link is not link or (isinstance(message, Confirmed) and not call.barrier):
             log.event(log.Category.LINK_MESSAGE_UNEXPECTED, worker=link.worker)
             return
-        self._reads.pop(message.call, None)
-        self._commands.pop(message.call, None)
+        del calls[message.call]
         call.answer(message)
 
     def _take_catalog(self, link: WorkerLink, delta: CatalogDelta) -> None:
@@ -313,6 +360,18 @@ class WorkerHub:
         self._complete[link.worker] = False
         if self._on_fault is not None:
             self._on_fault(link.worker, category)
+
+
+def payload_of(answer: Answer) -> bytes:
+    """The result of an answer; a refusal is raised as the failure it carries."""
+    if isinstance(answer, Refusal):
+        raise KeyLoadError.from_problem(_problems.decode(answer.payload))
+    return answer.payload
+
+
+def recovering() -> KeyLoadError:
+    """The failure of a call whose worker is away or has not replayed its shards yet."""
+    return KeyLoadError(ErrorCode.RECOVERY_REQUIRED, "The data is still being recovered on this node.")
 
 
 def unknown_outcome() -> KeyLoadError:

@@ -35,6 +35,9 @@ from keyload.contract.tables import (
 )
 from keyload.link.messages import CatalogDelta, PartitionKey
 
+Row = tuple[str, tuple[str, ...], bytes | None]
+"""Table, key parts, the record as MessagePack."""
+
 
 class Catalog:
     """Resources, principals, keys, switches and placements as of `version`, the applied index of the system
@@ -64,11 +67,30 @@ class Catalog:
 
     def snapshot(self) -> CatalogDelta:
         """The whole catalog as one delta, for a worker that starts."""
-        rows: list[tuple[str, tuple[str, ...], bytes | None]] = [
+        rows: list[Row] = [
             (table, key, msgspec.msgpack.encode(row))
             for table, content in self._rows.items()
             for key, row in content.items()
         ]
+        return CatalogDelta(version=self.version, whole=True, rows=rows)
+
+    def excerpt(self, principal_id: str, scope: PartitionKey | None) -> CatalogDelta:
+        """What a call of one principal in one partition can see of the catalog: the principal itself and the
+        resources of the partition's database.
+        """
+        rows: list[Row] = []
+        principal = self.principal(principal_id)
+        if principal is not None:
+            rows.append((PRINCIPALS, (principal_id,), msgspec.msgpack.encode(principal)))
+        if scope is not None:
+            tenant_id, database_id = scope[:2]
+            rows += [
+                (RESOURCES, (tenant_id, database_id, row.name), msgspec.msgpack.encode(row))
+                for row in self.resources(tenant_id, database_id)
+            ]
+        paused = self._rows[SWITCHES].get(DISPATCH_PAUSED)
+        if paused is not None:
+            rows.append((SWITCHES, DISPATCH_PAUSED, msgspec.msgpack.encode(paused)))
         return CatalogDelta(version=self.version, whole=True, rows=rows)
 
     def resource(self, tenant_id: str, database_id: str, name: str) -> ResourceDefinition | None:

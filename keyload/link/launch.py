@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+EXIT_DAMAGED = 5
+"""Exit status of a worker that found files damaged or of a foreign format; they are as they were (CLU-17)."""
+
 
 class PeerAddress(msgspec.Struct, frozen=True):
     """One node of the cluster: `number` is never used twice, `host` and `port` are its peer address (worker K
@@ -43,6 +46,15 @@ class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
     writer_queue: int = 1024
 
 
+class StorageTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """When state is made durable and how much log is kept (STO-17); milliseconds and bytes."""
+
+    checkpoint_ms: int = 10_000
+    checkpoint_log_bytes: int = 64 << 20
+    segment_bytes: int = 64 << 20
+    retained_log_bytes: int = 1 << 30
+
+
 class WorkerLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """Everything one worker needs. `peers` is empty for a node alone, else holds the voters of its settings,
     itself included.
@@ -71,6 +83,7 @@ class WorkerLaunch(msgspec.Struct, frozen=True, kw_only=True):
     call_ms: int = 2000
     maximum_bytes: int = 64 << 30
     minimum_free_bytes: int = 256 << 20
+    storage: StorageTimes = StorageTimes()
     outcomes_retention_days: int = 7
     outbox_max_records: int = 100_000
     outbox_max_bytes: int = 1 << 30

@@ -7,6 +7,8 @@ MessagePack bytes (`payload`) that only the process that executes it decodes.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from keyload.codec.identity import PartitionKey
@@ -89,6 +91,12 @@ class Refusal(_Message, frozen=True, tag="x"):
     again: bool = False
 
 
+class Cancel(_Message, frozen=True, tag="z"):
+    """Nobody waits for the read with this number any more."""
+
+    call: int
+
+
 class CatalogDelta(_Message, frozen=True, tag="d"):
     """Catalog rows up to `version`, worker 0 to front, front to the other workers.
 
@@ -104,6 +112,15 @@ class Usage(_Message, frozen=True, tag="u"):
     """Asks a worker for its admission counters and shard states; answered by `Reply` with JSON."""
 
     call: int
+
+
+class BackupShard(_Message, frozen=True, tag="s"):
+    """Asks for an image of a shard in the backup `backup` (32 hex digits), cut behind a barrier begun after
+    it arrived; answered by `Reply` with the JSON of a `backup.ShardImage` once the file is durable."""
+
+    call: int
+    shard: int
+    backup: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 
 
 class Fault(_Message, frozen=True, tag="!"):
@@ -145,11 +162,48 @@ class ForwardReply(_Message, frozen=True, tag="v"):
     again: bool = False
 
 
+class Condition(_Message, frozen=True, tag="n"):
+    """How a node is, told to its peers once a second: its clock in ticks, and whether it has room for new
+    writes.
+    """
+
+    ticks: int
+    room: bool
+
+
 class Evidence(_Message, frozen=True, tag="e"):
     """A worker asks its front to run a read in another worker's shard (DECISIONS 1 and 4)."""
 
     call: int
     read: Read
+
+
+class SnapshotOffer(_Message, frozen=True, tag="so"):
+    """A leader has a snapshot for a follower whose next entry is no longer in its log (CLU-15).
+
+    `manifest` is the JSON text of a `SnapshotManifest`. It is offered again until the follower has caught
+    up.
+    """
+
+    shard: int
+    manifest: bytes
+
+
+class SnapshotWant(_Message, frozen=True, tag="sw"):
+    """A follower asks for the chunk at `offset` of the snapshot `id`; it keeps few of them open (CLU-16)."""
+
+    shard: int
+    id: str
+    offset: int
+
+
+class SnapshotChunk(_Message, frozen=True, tag="sc"):
+    """One chunk of a snapshot, the answer to a `SnapshotWant`."""
+
+    shard: int
+    id: str
+    offset: int
+    data: bytes
 
 
 class Errand(_Message, frozen=True, tag="i"):
@@ -159,6 +213,7 @@ class Errand(_Message, frozen=True, tag="i"):
     command: Command
 
 
-FrontToWorker = Command | Read | Barrier | CatalogDelta | Usage | Reply | Refusal
+FrontToWorker = Command | Read | Barrier | Cancel | CatalogDelta | Usage | BackupShard | Reply | Refusal
 WorkerToFront = Reply | Refusal | Confirmed | CatalogDelta | Fault | Ready | Evidence | Errand
-PeerToPeer = Raft | Forward | ForwardReply
+Snapshot = SnapshotOffer | SnapshotWant | SnapshotChunk
+PeerToPeer = Raft | Forward | ForwardReply | Condition | Snapshot

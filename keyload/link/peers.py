@@ -27,7 +27,16 @@ from keyload.link.framing import (
 )
 from keyload.link.launch import PeerAddress
 from keyload.link.log import Category
-from keyload.link.messages import Forward, ForwardReply, PeerToPeer, Raft
+from keyload.link.messages import (
+    Condition,
+    Forward,
+    ForwardReply,
+    PeerToPeer,
+    Raft,
+    SnapshotChunk,
+    SnapshotOffer,
+    SnapshotWant,
+)
 
 QUEUE_FRAMES = 64
 """Frames that may wait in one direction before further ones are dropped; each has about FLUSH_BYTES at most.
@@ -101,7 +110,7 @@ class PeerLinks:
             outbox.tick(now)
 
     def send(self, number: int, message: PeerToPeer) -> None:
-        """Queue one message for the next `flush`; consensus messages leave before all others.
+        """Queue one message for the next `flush`: consensus leaves first, chunks of snapshots last.
 
         A message to nobody who is a peer is dropped like one that does not fit.
         """
@@ -112,7 +121,8 @@ class PeerLinks:
             return
         if isinstance(message, Raft):
             outbox.consensus.append(message)
-            outbox.consensus_bytes += len(message.payload) + _HEADER_BYTES
+        elif isinstance(message, SnapshotChunk):
+            outbox.bulk.append(message)
         else:
             outbox.others.append(message)
 
@@ -122,7 +132,7 @@ class PeerLinks:
         """
         dropped, self._dropped = self._dropped, []
         for number, outbox in self._outboxes.items():
-            if outbox.consensus or outbox.others:
+            if outbox.consensus or outbox.others or outbox.bulk:
                 self._flush(number, outbox, dropped)
         return dropped
 
@@ -132,7 +142,9 @@ class PeerLinks:
             try:
                 outbox.socket.send(pack_peer(self._guard, batch), zmq.NOBLOCK)
             except zmq.Again:
-                dropped.extend((number, message) for message in batch if not isinstance(message, Raft))
+                dropped.extend(
+                    (number, message) for message in batch if isinstance(message, Forward | ForwardReply)
+                )
         outbox.clear()
 
     def receive(self) -> Iterator[tuple[int, PeerToPeer]]:
@@ -196,8 +208,8 @@ class _Outbox:
         "_monitor",
         "_patience",
         "_resume_at",
+        "bulk",
         "consensus",
-        "consensus_bytes",
         "others",
         "peer",
         "socket",
@@ -215,8 +227,8 @@ class _Outbox:
 
     def clear(self) -> None:
         self.consensus: list[Raft] = []
-        self.others: list[Forward | ForwardReply] = []
-        self.consensus_bytes = 0
+        self.others: list[PeerToPeer] = []
+        self.bulk: list[SnapshotChunk] = []
 
     def connect(self) -> None:
         """Connect, unless that was done or our key was refused just now."""
@@ -244,10 +256,10 @@ class _Outbox:
 
 
 def _batches(outbox: _Outbox) -> Iterator[list[PeerToPeer]]:
-    """The waiting messages in frames of about FLUSH_BYTES, consensus first."""
+    """The waiting messages in frames of about FLUSH_BYTES, in the order of their urgency."""
     batch: list[PeerToPeer] = []
     size = 0
-    for message in (*outbox.consensus, *outbox.others):
+    for message in (*outbox.consensus, *outbox.others, *outbox.bulk):
         if size >= FLUSH_BYTES:
             yield batch
             batch, size = [], 0
@@ -258,7 +270,17 @@ def _batches(outbox: _Outbox) -> Iterator[list[PeerToPeer]]:
 
 
 def _payload_bytes(message: PeerToPeer) -> int:
-    return len(message.command.payload if isinstance(message, Forward) else message.payload)
+    match message:
+        case Forward():
+            return len(message.command.payload)
+        case Raft() | ForwardReply():
+            return len(message.payload)
+        case SnapshotChunk():
+            return len(message.data)
+        case SnapshotOffer():
+            return len(message.manifest)
+        case SnapshotWant() | Condition():
+            return 0
 
 
 def _inbox(

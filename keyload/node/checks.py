@@ -74,19 +74,25 @@ def _secrets(settings: NodeSettings) -> Iterator[str]:
             "Setting adminKey: expected root. and a secret of at least 32 visible ASCII characters, "
             "512 bytes at most."
         )
+    token = settings.scrape_token
+    if token is not None and not (MIN_ADMIN_SECRET <= len(token) <= MAX_KEY_BYTES and _is_visible(token)):
+        yield "Setting scrapeToken: expected 32 to 512 visible ASCII characters."
 
 
 def is_admin_key(key: str) -> bool:
     """`root.` + at least 32 characters that can travel in a header (SEC-1, SEC-6)."""
     identifier, dot, secret = key.partition(".")
-    visible = all("!" <= character <= "~" for character in key)
     return (
         identifier == "root"
         and dot == "."
         and len(secret) >= MIN_ADMIN_SECRET
-        and visible
+        and _is_visible(key)
         and len(key) <= MAX_KEY_BYTES
     )
+
+
+def _is_visible(text: str) -> bool:
+    return all("!" <= character <= "~" for character in text)
 
 
 def _endpoint(name: str, text: str, settings: NodeSettings) -> Iterator[str]:

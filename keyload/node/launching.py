@@ -7,13 +7,13 @@ import hashlib
 import msgspec
 
 from keyload.link.addresses import read_address
-from keyload.link.launch import Bootstrap, CommandLimits, PeerAddress, WorkerLaunch
+from keyload.link.launch import Bootstrap, CommandLimits, PeerAddress, StorageTimes, WorkerLaunch
 from keyload.node.settings import NodeSettings
 from keyload.storage.directory import Guard, Identity, kept_numbers
 
-DURABILITY_ALONE = "ProcessDurable"
-DURABILITY_CLUSTER = "QuorumProcessDurable"
-"""Profiles reached until power loss is proven (CMD-32, STO-27)."""
+DURABILITY_ALONE = "LocalDurable"
+DURABILITY_CLUSTER = "QuorumDurable"
+"""The profiles that the trials of kills and power losses stand for (CMD-32, STO-27)."""
 
 
 def durability(settings: NodeSettings) -> str:
@@ -66,6 +66,7 @@ def worker_launch(settings: NodeSettings, worker: int, endpoint: str) -> WorkerL
         call_ms=settings.timings.call_ms,
         maximum_bytes=settings.maximum_bytes,
         minimum_free_bytes=settings.minimum_free_bytes,
+        storage=StorageTimes(**msgspec.structs.asdict(settings.storage)),
         outcomes_retention_days=settings.outcomes.retention_days,
         outbox_max_records=settings.outbox.max_records,
         outbox_max_bytes=settings.outbox.max_bytes,

@@ -113,11 +113,25 @@ class Outcomes(_Group, frozen=True):
     retention_days: Annotated[int, Meta(ge=0, le=36_500)] = 7
 
 
+class Storage(_Group, frozen=True):
+    """When state is made durable and how much log is kept (STO-17).
+
+    A checkpoint is made every `checkpoint_ms` with changes, or after `checkpoint_log_bytes` of log, in
+    segments of `segment_bytes`. A follower that needs more than `retained_log_bytes` gets a snapshot.
+    """
+
+    checkpoint_ms: Milliseconds = 10_000
+    checkpoint_log_bytes: Size = 64 << 20
+    segment_bytes: Annotated[int, Meta(ge=1 << 20, le=1 << 30)] = 64 << 20
+    retained_log_bytes: Size = 1 << 30
+
+
 class NodeSettings(_Group, frozen=True):
     """Everything `keyload serve` needs to know.
 
     `listen` is the `host:port` the front binds when it differs from that of `public_endpoint`, as behind a
-    proxy that ends TLS. `shards` None means three for each worker.
+    proxy that ends TLS. `scrape_token` opens `/metrics` without an administrator's key (CLU-29). `shards`
+    None means three for each worker.
     """
 
     data_directory: Text
@@ -129,6 +143,7 @@ class NodeSettings(_Group, frozen=True):
     peers: Annotated[tuple[Peer, ...], Meta(max_length=99)] = ()
     peer_secret_key: Text | None = None
     admin_key: Text | None = None
+    scrape_token: Text | None = None
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
     shards: Annotated[int, Meta(ge=1, le=1024)] | None = None
     maximum_bytes: Annotated[int, Meta(ge=1 << 20, le=1 << 44)] = 64 << 30
@@ -136,6 +151,7 @@ class NodeSettings(_Group, frozen=True):
     allow_loopback_http: bool = False
     allow_private_network_http: bool = False
     timings: Timings = Timings()
+    storage: Storage = Storage()
     http: Http = Http()
     admission: Admission = Admission()
     mcp: Mcp = Mcp()
@@ -159,5 +175,5 @@ class NodeSettings(_Group, frozen=True):
         return next((number for peer, number in pairs if peer.id == self.node_id), 1)
 
 
-SECRETS = ("signing_key", "peer_secret_key", "admin_key")
+SECRETS = ("signing_key", "peer_secret_key", "admin_key", "scrape_token")
 """Settings that may be given as `...File` instead (CLI-11)."""

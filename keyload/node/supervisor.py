@@ -10,19 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import sys
-import tempfile
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from keyload.link.launch import EXIT_DAMAGED
 from keyload.link.log import Category
 from keyload.node.launching import worker_launch
 from keyload.node.settings import NodeSettings
+from keyload.node.sockets import SocketDirectory
 
 FIRST_DELAY = 0.1
 LAST_DELAY = 5.0
@@ -33,7 +32,6 @@ STOP_SECONDS = 28.0
 FAULT_SECONDS = 5.0
 """How long a worker that reported a fault may take to end by itself."""
 
-MAX_SOCKET_PATH = 107
 WORKER_COMMAND = (sys.executable, "-m", "keyload.worker")
 _SECRET_VARIABLES = ("KEYLOAD_ADMIN_KEY", "KEYLOAD_API_KEY")
 
@@ -73,7 +71,7 @@ class Supervisor:
         self._descriptors = tuple(descriptors)
         self._command = tuple(command)
         self._environment = worker_environment(os.environ if environment is None else environment)
-        self._sockets: Path | None = None
+        self._sockets: SocketDirectory | None = None
         self._processes: dict[int, Process] = {}
         self._keepers: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
@@ -85,7 +83,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Make the private directory of the sockets and begin to keep every worker alive."""
-        self._sockets = private_socket_directory()
+        self._sockets = SocketDirectory()
         for worker in range(self._settings.workers):
             self._keepers.append(asyncio.create_task(self._keep(worker), name=f"worker-{worker}"))
 
@@ -112,7 +110,7 @@ class Supervisor:
                 self._kill(worker, process)
             await asyncio.gather(*self._keepers, return_exceptions=True)  # `watch` raises what they raise
         if self._sockets is not None:
-            shutil.rmtree(self._sockets, ignore_errors=True)
+            self._sockets.remove()
         return orderly
 
     def _kill(self, worker: int, process: Process) -> None:
@@ -122,29 +120,35 @@ class Supervisor:
                 process.kill()
 
     async def _keep(self, worker: int) -> None:
-        """One worker, again and again, until the node stops."""
+        """One worker, again and again, until the node stops; one with damaged files only once, because an
+        operator has to look at them first (CLU-17).
+        """
         loop = asyncio.get_running_loop()
         delay, start = FIRST_DELAY, 0
         while not self._stopping.is_set():
             start += 1
             began = loop.time()
-            await self._live(worker, start)
+            if await self._live(worker, start) == EXIT_DAMAGED:
+                self._notice(Category.WORKER_DAMAGED, worker=worker)
+                await self._stopping.wait()
             delay = FIRST_DELAY if loop.time() - began > STEADY_SECONDS else delay
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay)
             delay = min(delay * 2, LAST_DELAY)
 
-    async def _live(self, worker: int, start: int) -> None:
-        """One life of a worker, from its start to its end."""
+    async def _live(self, worker: int, start: int) -> int | None:
+        """One life of a worker, from its start to its end; its exit status, None when it could not start."""
         assert self._sockets is not None
-        socket = self._sockets / f"{worker}-{start}"
+        socket = self._sockets.path / f"{worker}-{start}"
         endpoint = f"ipc://{socket}"
         self._hub.attach(worker, endpoint)
         try:
             status = await self._run(worker, endpoint)
             self._notice(Category.WORKER_ENDED, worker=worker, status=status)
+            return status
         except OSError:
             self._notice(Category.WORKER_NOT_STARTED, worker=worker)
+            return None
         finally:
             self._processes.pop(worker, None)
             self._hub.detach(worker)
@@ -175,15 +179,6 @@ def _tell_to_end(process: Process) -> None:
     """Close the pipe that keeps a worker alive (CLU-30)."""
     if process.stdin is not None:
         process.stdin.close()
-
-
-def private_socket_directory() -> Path:
-    """A fresh directory of mode 0700 for the sockets between front and workers (CLU-20); raises OSError."""
-    directory = Path(tempfile.mkdtemp(prefix="keyload-"))
-    if len(os.fsencode(directory)) + len("/00-0000000000") > MAX_SOCKET_PATH:
-        directory.rmdir()
-        raise OSError("the directory for temporary files (TMPDIR) has too long a name for sockets in it")
-    return directory
 
 
 def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -2,22 +2,26 @@
 
 State is written without syncing. A killed process leaves it whole in the page cache; a machine that stops
 does not. A small file of the worker therefore says in which boot of the machine it ran, and whether it
-synced its state and stopped in order. After any other stop the state is removed, and the log, which is
-whole, makes it again.
+synced its state and stopped in order. After any other stop each shard is put back to its last checkpoint,
+and the log makes the rest again. A shard that never had a checkpoint loses its state: its log is whole.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from keyload.storage import files
+from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.storage import checkpoint, files, layout, pages
+from keyload.storage.checkpoint import SavedCheckpoint
+from keyload.storage.install import installing
+from keyload.storage.verify import verify_images
 
 _MARKER = "boot"
 _MARKER_BYTES = 256
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_STATE_FILES = ("data.mdb", "lock.mdb")
 
 
 class _Boot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,23 +39,70 @@ def boot_id() -> str:
         return ""
 
 
+class _Plan(NamedTuple):
+    """What is to be done with one shard: put it back to `saved`, or remove its state when there is none."""
+
+    shard: int
+    directory: Path
+    saved: SavedCheckpoint | None
+
+
 def recover_state(worker_directory: Path) -> list[int]:
-    """Remove state that may be torn, and note that the worker runs now.
+    """Put state that may be torn back to what is certain, and note that the worker runs now.
 
     To be called before the stores of a worker are opened. Returns the shards whose state was removed: they
-    are applied again from the start of the log.
+    are applied again from the start of the log. Corruption for a damaged checkpoint, or a state that is not
+    the one its checkpoint was made of; FormatUnsupported for an unknown version. No file is changed before
+    all checkpoints were read.
     """
     stored = files.read_small(worker_directory / _MARKER, _MARKER_BYTES)
     now = boot_id()
     removed: list[int] = []
     if not _trusted(stored, now):
-        for directory in sorted(worker_directory.glob("shard-*")):
-            removed.append(int(directory.name.removeprefix("shard-")))
-            for name in _STATE_FILES:
-                (directory / name).unlink(missing_ok=True)
-            files.sync_directory(directory)
+        plans = [plan for directory in sorted(worker_directory.glob("shard-*")) for plan in _plans(directory)]
+        for plan in plans:
+            if plan.saved is None:
+                removed.append(plan.shard)
+                _remove(plan.directory)
+            else:
+                _put_back(plan.directory, plan.saved)
+        _check([plan for plan in plans if plan.saved is not None])
     _write(worker_directory, _Boot(now, clean=False))
     return sorted(removed)
+
+
+def _plans(directory: Path) -> list[_Plan]:
+    """What is to be done with a shard's directory, after all its files were looked at."""
+    saved = checkpoint.load(directory)
+    if saved is None and installing(directory):
+        return []  # the image was synced before it was moved, and nothing is written before a checkpoint
+    data = directory / layout.DATA_FILE
+    if saved is not None and (not data.exists() or data.stat().st_size < saved.file_bytes):
+        raise KeyLoadError(ErrorCode.CORRUPTION, "The state of a shard is shorter than its checkpoint says.")
+    return [_Plan(int(directory.name.removeprefix("shard-")), directory, saved)]
+
+
+def _remove(directory: Path) -> None:
+    for name in (layout.DATA_FILE, layout.LOCK_FILE):
+        (directory / name).unlink(missing_ok=True)
+    files.sync_directory(directory)
+
+
+def _put_back(directory: Path, saved: SavedCheckpoint) -> None:
+    """Lead the engine to the tree of the checkpoint."""
+    (directory / layout.LOCK_FILE).unlink(missing_ok=True)
+    pages.put_back(directory / layout.DATA_FILE, saved.page)
+    files.sync_directory(directory)
+
+
+def _check(plans: list[_Plan]) -> None:
+    """See that the states which were put back are those of their checkpoints."""
+    if not plans:
+        return
+    found = verify_images([plan.directory / layout.DATA_FILE for plan in plans], every_record=False)
+    for plan, facts in zip(plans, found, strict=True):
+        if plan.saved is None or facts.applied != plan.saved.position:
+            raise KeyLoadError(ErrorCode.CORRUPTION, "The state of a shard is not that of its checkpoint.")
 
 
 def mark_clean(worker_directory: Path) -> None:

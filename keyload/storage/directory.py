@@ -89,6 +89,18 @@ class NodeDirectory:
         """Where a worker keeps its files."""
         return self.root / f"worker-{worker}"
 
+    def identity(self) -> Identity:
+        """Whose directory it is. NotFound when it holds no store; Corruption and FormatUnsupported as
+        `establish`.
+        """
+        stored = files.read_small(self.root / _IDENTITY, IDENTITY_BYTES)
+        if stored is None:
+            raise KeyLoadError(ErrorCode.NOT_FOUND, "The directory holds no store.")
+        identity = _decoded(stored)
+        if identity.formats != FORMATS:
+            raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, "The directory has unknown format versions.")
+        return identity
+
     def establish(self, identity: Identity, *, segment_bytes: int = segments.SEGMENT_BYTES) -> None:
         """Make an empty directory that of `identity`, or make sure it is already.
 
@@ -116,6 +128,7 @@ class NodeDirectory:
         for worker in range(identity.guard.workers):
             directory = self.worker_directory(worker)
             files.private_directory(directory)
+            files.private_directory(directory / "wal")
             segments.begin_log(
                 directory / "wal", segments.LogOwner(worker, identity.incarnation), segment_bytes
             )

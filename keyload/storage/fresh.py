@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
+from typing import NoReturn
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import files
@@ -41,17 +43,17 @@ def allocate(directory: Path, size: int, zeroed_until: Event | None = None) -> i
     except OSError as error:
         if descriptor >= 0:
             os.close(descriptor)
-        raise given_up(directory, error) from error
+        give_up(directory, error)
     return descriptor
 
 
-def given_up(directory: Path, error: OSError) -> Exception:
-    """Remove the file after `error`, and say what to raise."""
+def give_up(directory: Path, error: OSError) -> NoReturn:
+    """Remove the file after `error`, and raise ResourceExhausted for a full disk, else the error."""
     path_in(directory).unlink(missing_ok=True)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         detail = "There is no room for the next segment of the log."
-        return KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, detail)
-    return error
+        raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, detail) from error
+    raise error
 
 
 def _fill(descriptor: int, size: int, until: Event) -> None:
@@ -62,6 +64,16 @@ def _fill(descriptor: int, size: int, until: Event) -> None:
             return
         os.pwrite(descriptor, zeros[: size - start], start)
         os.fdatasync(descriptor)
+
+
+def started(work: Callable[[], None], name: str) -> Thread | None:
+    """A thread that does `work`; None when the system has no thread left for this process."""
+    thread = Thread(target=work, name=name)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
 
 
 class FreshFile:
@@ -78,8 +90,7 @@ class FreshFile:
         """Begin the next file in a thread, unless that was done since the last one was taken."""
         if self._thread is None:
             self._needed.clear()
-            self._thread = Thread(target=self._run, name="next-segment")
-            self._thread.start()
+            self._thread = started(self._run, "next-segment")
 
     def take(self) -> int:
         """The descriptor of the file, whose owner the caller becomes.

@@ -1,7 +1,7 @@
 """How a shard's LMDB environment is laid out, and what its failures mean to callers.
 
-`meta` holds the format and the applied position, `short` the keys of at most 510 bytes, `long` all others.
-Further databases may stand beside them.
+`meta` holds the format, the applied position and the membership, `short` the keys of at most 510 bytes,
+`long` all others. Further databases may stand beside them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from keyload.contract.errors import ErrorCode, KeyLoadError
 
 if TYPE_CHECKING:
     from lmdb import _Database as Database  # pyright: ignore[reportPrivateUsage]
+
+DATA_FILE = "data.mdb"
+LOCK_FILE = "lock.mdb"
 
 META = b"meta"
 SHORT = b"short"
@@ -60,6 +63,9 @@ class Position(msgspec.Struct, frozen=True, order=True):
 
 POSITION_KEY = b"applied"
 
+MEMBERSHIP_KEY = b"membership"
+"""The replicas as of the applied position; absent until an entry or an image brought them."""
+
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.BadValsizeError)
 _EXHAUSTED = (lmdb.MapFullError, lmdb.ReadersFullError, lmdb.TxnFullError, lmdb.MemoryError)
@@ -74,3 +80,22 @@ def translate(error: lmdb.Error) -> KeyLoadError:
     if isinstance(error, lmdb.VersionMismatchError):
         return KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, "The state of a shard has an unknown format.")
     return KeyLoadError(ErrorCode.RECOVERY_REQUIRED, "The state of a shard could not be read or written.")
+
+
+def open_existing(environment: lmdb.Environment) -> Databases:
+    """The named databases of an environment that has some. FormatUnsupported when it is a foreign one or of
+    another version, Corruption when one is missing; also raises lmdb.Error."""
+    try:
+        meta = environment.open_db(META, create=False)
+    except lmdb.NotFoundError as error:
+        detail = "The state of a shard has no format record."
+        raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, detail) from error
+    with environment.begin() as transaction:
+        if transaction.get(FORMAT_KEY, db=meta) != FORMAT:
+            detail = "The state of a shard has an unknown format version."
+            raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, detail)
+    try:
+        short, long = (environment.open_db(name, create=False) for name in (SHORT, LONG))
+    except lmdb.NotFoundError as error:
+        raise KeyLoadError(ErrorCode.CORRUPTION, "The state of a shard has lost a database.") from error
+    return Databases(meta, short, long)

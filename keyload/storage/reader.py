@@ -86,6 +86,15 @@ class StoreReader:
             raise ValueError("a reader was used after it was closed")
         return self._open
 
+    @property
+    def transaction_id(self) -> int:
+        """The write transaction that left this cut."""
+        return self._transaction.id()
+
+    def copy(self, environment: lmdb.Environment, descriptor: int) -> None:
+        """Write a compacted image of this cut to a descriptor; raises lmdb.Error."""
+        environment.copyfd(descriptor, compact=True, txn=self._transaction)
+
     def get(self, key: bytes) -> bytes | None:
         """Value of `key`, None when there is none."""
         if not 0 < len(key) <= keys.SHORT_KEY_BYTES:

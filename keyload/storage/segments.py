@@ -12,15 +12,19 @@ import os
 import re
 import secrets
 import struct
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple
 from uuid import UUID
 
 from keyload.codec.checksums import crc32
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import files, fresh, records
+from keyload.storage.fresh import started
 
 FIRST_SEGMENT = 1
 """The only one that may begin without a turn that tells the state of all shards."""
@@ -89,6 +93,8 @@ class SegmentFiles:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._descriptors: dict[int, int] = {}
+        self._dropped: deque[int] = deque()
+        self._removal: Thread | None = None
         self.sizes: dict[int, int] = {}
         self.end = 0
 
@@ -110,24 +116,37 @@ class SegmentFiles:
         earlier = sum(size for number, size in self.sizes.items() if first <= number < last)
         return earlier + self.end - (place & 0xFFFFFFFF)
 
-    def remove_before(self, number: int) -> int:
-        """Remove the segments before this one, the oldest first, and return how many bytes they had. OSError
-        when that fails."""
+    def drop_before(self, number: int) -> int:
+        """Give up the segments before this one, and return how many bytes they have.
+
+        A thread removes their files, the oldest first, because that takes tens of milliseconds. A file that
+        could not be removed is tried again by the next call, or when the log is opened.
+        """
         freed = 0
-        dropped = [old for old in sorted(self.sizes) if old < number]
-        for old in dropped:
-            segment_path(self._directory, old).unlink()
+        for old in [old for old in sorted(self.sizes) if old < number]:
             freed += self.sizes.pop(old)
             if old in self._descriptors:
                 os.close(self._descriptors.pop(old))
-        if dropped:
-            files.sync_directory(self._directory)
+            self._dropped.append(old)
+        if self._dropped and (self._removal is None or not self._removal.is_alive()):
+            self._removal = started(self._remove, "dropped-segments")
         return freed
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all files, when those that were given up are removed."""
+        if self._removal is not None:
+            self._removal.join()
         while self._descriptors:
             os.close(self._descriptors.popitem()[1])
+
+    def _remove(self) -> None:
+        """The thread."""
+        with suppress(OSError):
+            while self._dropped:
+                for number in tuple(self._dropped):
+                    segment_path(self._directory, number).unlink(missing_ok=True)
+                    self._dropped.popleft()
+                files.sync_directory(self._directory)
 
 
 def place_in(segment: int, offset: int) -> int:
@@ -163,7 +182,7 @@ def begin_segment(
         segment.sync()
     except OSError as error:
         segment.close()
-        raise fresh.given_up(directory, error) from error
+        fresh.give_up(directory, error)
     try:
         fresh.path_in(directory).rename(segment_path(directory, header.number))
         files.sync_directory(directory)
@@ -175,7 +194,6 @@ def begin_segment(
 
 def begin_log(directory: Path, owner: LogOwner, size: int) -> None:
     """Make the first segment of a log that has none. Errors as of `fresh.allocate`."""
-    files.private_directory(directory)
     if not segment_numbers(directory):
         header = SegmentHeader(size, FIRST_SEGMENT, 1, new_mark())
         begin_segment(directory, owner, header, fresh.allocate(directory, size), []).close()

@@ -14,7 +14,7 @@ from typing import Self
 
 from keyload.consensus.messages import Entry, HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.storage import fresh, records, segments
+from keyload.storage import files, fresh, records, segments
 from keyload.storage.fresh import FreshFile
 from keyload.storage.layout import Position
 from keyload.storage.records import Head, Record, RecordKind
@@ -78,10 +78,12 @@ class Wal:
         """Mend what was read, so that all of it is durable, or begin a new log in an empty directory.
 
         Cuts off an incomplete last write. To be called once. Errors: RecoveryRequired when files cannot be
-        written, ResourceExhausted when there is no room for a first segment.
+        written, ResourceExhausted when there is no room for a first segment, Corruption when the directory is
+        a link.
         """
         found, self._found = self._found, None
         try:
+            files.private_directory(self._directory)
             if found is None:
                 segments.begin_log(self._directory, self._owner, self._segment_bytes)
                 found = self._read([segments.FIRST_SEGMENT])
@@ -138,31 +140,25 @@ class Wal:
         self._cache.discard_shard(shard)
 
     def trim(self, needed: Mapping[int, int]) -> int:
-        """Drop the oldest segments in which no shard needs an entry, and return how many bytes they had.
+        """Drop the oldest segments in which no shard needs an entry, and return how many bytes they have.
 
         `needed` has the first index still needed of each shard; a shard that is not in it needs all of its
-        entries. What was dropped is no longer in the logs of the shards. Errors as of `write`.
+        entries. What was dropped is no longer in the logs of the shards, which is durable on return; the
+        files are removed by a thread. Errors as of `write`.
         """
         if self._segment is None or self._broken:
             raise _unusable()
         first = self._first_needed(needed, self._segment.header.number)
-        if first == min(self._files.sizes):
-            return 0
-        bases = [
-            records.base_record(shard, base, log.last)
-            for shard, log in self._logs.items()
-            if (base := log.last_before(first)) != log.base
-        ]
-        if bases:
-            self._write_part(bases, trimming=True)
-            self._cache.discard_oldest(lambda shard, index: index < self._logs[shard].first_index)
-        self._broken = True
-        try:
-            freed = self._files.remove_before(first)
-        except OSError as error:
-            raise _unusable() from error
-        self._broken = False
-        return freed
+        if first > min(self._files.sizes):
+            bases = [
+                records.base_record(shard, base, log.last)
+                for shard, log in self._logs.items()
+                if (base := log.last_before(first)) != log.base
+            ]
+            if bases:
+                self._write_part(bases, trimming=True)
+                self._cache.discard_oldest(lambda shard, index: index < self._logs[shard].first_index)
+        return self._files.drop_before(first)
 
     def close(self) -> None:
         """Close the files; what was written is durable already. A second call does nothing."""
@@ -337,7 +333,7 @@ class Wal:
                 segment.write([bytes(last.written - last.end)], last.end)
             segment.write([last.last_turn], last.end - len(last.last_turn))
             segment.sync()
-            self._files.remove_before(min(found.sizes))
+            self._files.drop_before(min(found.sizes))
             fresh.path_in(self._directory).unlink(missing_ok=True)
         except OSError:
             segment.close()

@@ -1,8 +1,9 @@
 """Entry of a worker process: `python -m keyload.worker`, started by a front with its launch message on
 standard input.
 
-The exit status is 0 after an ordered stop, 3 after damage or a failed write, 4 after a defect of the
-program, 2 for a launch message that is none.
+The exit status is 0 after an ordered stop, 3 after a failed write, 4 after a defect of the program, 2 for a
+launch message that is none, and `EXIT_DAMAGED` when files are damaged or of a foreign format: then another
+start would not help.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from keyload.codec import kernels
 from keyload.consensus import Config, Membership, Raft
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.link import log
-from keyload.link.launch import WorkerLaunch
+from keyload.link.launch import EXIT_DAMAGED, WorkerLaunch
 from keyload.link.log import Category
 from keyload.models.outbox import OutboxLimits
-from keyload.storage import ShardLog, Store, Wal, private_directory, recover_state
+from keyload.storage import Store, Wal, open_states, private_directory, recover_state
 from keyload.worker.executor import Executor
 from keyload.worker.loop import Worker
 from keyload.worker.shard import Shard
@@ -55,6 +56,8 @@ def main() -> int:
         return _work(launch, step)
     except KeyLoadError as error:
         log.event(Category.STORE_REFUSED, code=error.code)
+        if error.code in (ErrorCode.CORRUPTION, ErrorCode.FORMAT_UNSUPPORTED):
+            return EXIT_DAMAGED
     except OSError as error:
         log.event(Category.STORE_REFUSED, errno=error.errno or 0)
     except Exception as error:
@@ -106,9 +109,22 @@ def build(
     directory = Path(launch.directory) / f"worker-{launch.worker}"
     private_directory(directory)
     recover_state(directory)
-    wal = Wal(directory / "wal", worker=launch.worker, incarnation=launch.incarnation, step=step)
-    shards = {number: _shard(number, launch, wal, directory, step) for number in shard_numbers(launch)}
-    wal.begin()
+    wal = Wal(
+        directory / "wal",
+        worker=launch.worker,
+        incarnation=launch.incarnation,
+        segment_bytes=launch.storage.segment_bytes,
+        step=step,
+    )
+    stores = open_states(
+        directory,
+        wal,
+        shard_numbers(launch),
+        launch.maximum_bytes,
+        membership=_configured(launch).packed(),
+        step=step,
+    )
+    shards = {number: _shard(number, launch, wal, store, step) for number, store in stores.items()}
     return Worker(launch, context=context, wal=wal, shards=shards, step=step, lifeline=lifeline)
 
 
@@ -117,10 +133,7 @@ def shard_numbers(launch: WorkerLaunch) -> list[int]:
     return [number for number in range(launch.shards + 1) if number % launch.workers == launch.worker]
 
 
-def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: Step) -> Shard:
-    log = wal.log(number)
-    store = Store(directory / f"shard-{number}", launch.maximum_bytes)
-    _check_covered(store, log)
+def _shard(number: int, launch: WorkerLaunch, wal: Wal, store: Store, step: Step) -> Shard:
     config = Config(
         id=launch.node_number,
         election_ticks_min=max(1, launch.election_ms_min // launch.tick_ms),
@@ -128,9 +141,10 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
         heartbeat_ticks=max(1, launch.heartbeat_ms // launch.tick_ms),
         rng=random.SystemRandom(),
     )
-    membership = _membership(log, store.applied.index, Membership(launch.first_voters))
-    raft = Raft(config, log, log.hard_state, store.applied.index, membership)
-    if membership.voters == (launch.node_number,):
+    log = wal.log(number)
+    assert store.membership is not None
+    raft = Raft(config, log, log.hard_state, store.applied.index, Membership.unpacked(store.membership))
+    if raft.membership.voters == (launch.node_number,):
         raft.campaign()
     executor = Executor(
         shard=number,
@@ -145,17 +159,9 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, directory: Path, step: S
     return Shard(number, raft, store, executor, step, launch.heartbeat_ms * REPEAT_HEARTBEATS / 1000)
 
 
-def _membership(log: ShardLog, applied: int, first: Membership) -> Membership:
-    """The replicas as of the applied index; `first` are those a shard begins with."""
-    entries = [entry for entry in log.memberships(0) if entry.index <= applied]
-    return Membership.unpacked(entries[-1].data) if entries else first
-
-
-def _check_covered(store: Store, log: ShardLog) -> None:
-    """Raise Corruption when the state holds an entry that the log has not: synced turns were lost (STO-4)."""
-    if not log.holds(store.applied.index, store.applied.term):
-        store.close()
-        raise KeyLoadError(ErrorCode.CORRUPTION, "The log lacks entries that the state of a shard holds.")
+def _configured(launch: WorkerLaunch) -> Membership:
+    """The replicas a new state begins with; entries of the log change them."""
+    return Membership(launch.first_voters)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from keyload.contract.errors import ErrorCode
-from keyload.link.messages import Barrier, Command, Read
+from keyload.link.messages import BackupShard, Barrier, Command, Read
 from keyload.models.context import NeedsEvidence
 from keyload.worker import answers
 from keyload.worker.batch import Answer, Pending
@@ -59,14 +59,20 @@ class Missing(NamedTuple):
 
 
 class ReadCall(NamedTuple):
-    """A read, or the confirmation of the catalog, that waits for its barrier.
+    """A read, the confirmation of the catalog, or the image of a shard, that waits for its barrier.
 
-    `missing` is the command whose evidence this read fetches, when no front asked for it.
+    The barrier must be reached until `deadline`, a long read be done until `until`. `missing` is the command
+    whose evidence this read fetches, when no front asked for it.
     """
 
-    message: Read | Barrier
+    message: Read | Barrier | BackupShard
     deadline: float
+    until: float = 0.0
     missing: Missing | None = None
+
+    def is_front_call(self, call: int) -> bool:
+        """Whether this is the call that the front gave this number."""
+        return self.missing is None and self.message.call == call
 
 
 _DETAILS = {
@@ -76,6 +82,7 @@ _DETAILS = {
     ),
     ErrorCode.RECOVERY_REQUIRED: "The data is still being recovered on this node.",
     ErrorCode.RESOURCE_EXHAUSTED: "The node holds as many calls as it may; repeat the call later.",
+    ErrorCode.BUDGET_EXCEEDED: "The read takes too long.",
 }
 _REFUSALS = {code: answers.refused(code, detail) for code, detail in _DETAILS.items()}
 

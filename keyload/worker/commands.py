@@ -42,6 +42,9 @@ _NUMBER_BITS = 62
 answer a command of a former life, and that answer must not be taken for one of this life.
 """
 
+NO_EVIDENCE = (ErrorCode.OWNERSHIP_LOST, ErrorCode.RECOVERY_REQUIRED, ErrorCode.RESOURCE_EXHAUSTED)
+"""Refusals of a read for evidence that say nothing of the data: nobody could be asked."""
+
 SendFront = Callable[[WorkerToFront], None]
 SendPeer = Callable[[int, PeerToPeer], None]
 
@@ -199,7 +202,8 @@ class CommandDesk:
         )
         local = self._shards.get(place.shard)
         if local is not None:
-            local.reads.add(ReadCall(read, now + self._call_seconds, missing=missing))
+            deadline = now + self._call_seconds
+            local.reads.add(ReadCall(read, deadline, deadline, missing))
         else:
             self._evidence[number] = missing
             self._send_front(Evidence(call=number, read=read))
@@ -220,7 +224,7 @@ class CommandDesk:
         if answer.again:
             self._displaced.append(call)
             return
-        if answer.refused and _code(answer.payload) == ErrorCode.OWNERSHIP_LOST:
+        if answer.refused and _code(answer.payload) in NO_EVIDENCE:
             self.finish(call, unanswered(call))
             return
         found = context.Evidence(needs.read, needs.partition, needs.payload, answer.refused, answer.payload)

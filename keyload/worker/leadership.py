@@ -1,15 +1,14 @@
 """Which shards this node should lead, and what their leader does besides commands.
 
 Each shard prefers one node, so that leaders spread evenly (CLU-8); a leader that is not the preferred node
-hands over once the preferred one keeps up, and so does one whose clock is behind (SCH-2). A leader also
-writes the first administrator into an empty store (SEC-6), registers the voters, and removes outcomes past
-their retention (CMD-25).
+hands over once the preferred one keeps up. A node whose clock is wrong or whose disk is full hands over to
+any that is fit (SCH-2, STO-12). A leader also writes the first administrator into an empty store (SEC-6),
+registers the voters, and removes outcomes past their retention (CMD-25).
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -17,6 +16,7 @@ import msgspec
 from keyload.link.catalog import Catalog
 from keyload.link.launch import WorkerLaunch
 from keyload.link.messages import INTERNAL, Command
+from keyload.worker.conditions import Conditions
 from keyload.worker.internal import BOOTSTRAP, REGISTER
 from keyload.worker.nodes import node_of
 from keyload.worker.shard import Shard
@@ -44,29 +44,37 @@ class Leadership:
     """The duties of the leaders in one worker."""
 
     def __init__(
-        self, launch: WorkerLaunch, shards: Mapping[int, Shard], catalog: Catalog, commands: Submitter
+        self,
+        launch: WorkerLaunch,
+        shards: Mapping[int, Shard],
+        catalog: Catalog,
+        commands: Submitter,
+        conditions: Conditions,
+        now: float,
     ) -> None:
         self._launch = launch
         self._shards = shards
         self._catalog = catalog
         self._commands = commands
-        self._next_transfer = time.monotonic() + HAND_OVER_SECONDS
+        self._conditions = conditions
+        self._next_transfer = now + HAND_OVER_SECONDS
         self._next_yield = dict.fromkeys(shards, 0.0)
         self._next_care = dict.fromkeys(shards, 0.0)
         self._begun_term = 0
         self._beginning = _beginning(launch)
 
-    def tick(self, now: float) -> None:
-        """Do what is due."""
+    def tick(self, now: float, ticks: int) -> None:
+        """Do what is due; `now` is the worker's monotonic clock in seconds, `ticks` the node's clock."""
         for shard in self._shards.values():
             if shard.number == 0 and shard.raft.leader_ready:
                 self._begin(shard.raft.term, now)
                 shard.executor.heard = self._heard(shard)
-            if now >= self._next_care[shard.number] and not shard.expire_outcomes(time.time_ns() // 100):
+            if now >= self._next_care[shard.number] and not shard.expire_outcomes(ticks):
                 self._next_care[shard.number] = now + CARE_SECONDS
-            if shard.clock_uncertain and shard.leads and now >= self._next_yield[shard.number]:
+            unfit = shard.clock_uncertain or not self._conditions.fit
+            if unfit and shard.leads and now >= self._next_yield[shard.number]:
                 self._next_yield[shard.number] = now + HAND_OVER_SECONDS
-                self._yield(shard)
+                self._yield(shard, self._conditions.peer_fit)
         if len(self._launch.peers) > 1 and now >= self._next_transfer:
             self._next_transfer = now + HAND_OVER_SECONDS
             self._hand_over()
@@ -95,14 +103,16 @@ class Leadership:
             if not shard.raft.leader_ready:
                 continue
             wanted = preferred_node(shard.number, self._candidates(shard))
-            if wanted != self._launch.node_number and shard.raft.keeps_up(wanted):
+            if wanted == self._launch.node_number or not self._conditions.peer_fit(wanted):
+                continue
+            if shard.raft.keeps_up(wanted):
                 shard.raft.transfer(wanted)
 
-    def _yield(self, shard: Shard) -> None:
-        """Hand a shard to the next node that keeps up, if there is one."""
+    def _yield(self, shard: Shard, fit: Callable[[int], bool]) -> None:
+        """Hand a shard to the next node that keeps up and is fit, if there is one."""
         me, voters = self._launch.node_number, self._candidates(shard)
         others = [voter for voter in voters if voter > me] + [voter for voter in voters if voter < me]
-        target = next((node for node in others if shard.raft.keeps_up(node)), None)
+        target = next((node for node in others if fit(node) and shard.raft.keeps_up(node)), None)
         if target is not None:
             shard.raft.transfer(target)
 
@@ -110,7 +120,7 @@ class Leadership:
         """Hand every leadership to another node, because this worker stops."""
         for shard in self._shards.values():
             if shard.leads:
-                self._yield(shard)
+                self._yield(shard, lambda _: True)
 
     def idle(self) -> bool:
         """Whether the worker may stop: nothing is in flight, and no shard is led here that another node could

@@ -21,7 +21,8 @@ class Nodes:
         """All nodes, this one included; none when it is alone.
 
         The register counts, but for nodes of the settings with later numbers than it knows: this replica of
-        the system shard may still have to learn of them, perhaps from them.
+        the system shard may still have to learn of them, perhaps from them. The settings say where a node is
+        reached from here: that may be another address than from elsewhere.
         """
         if self._launch.peers and self._changes != self._catalog.changes:
             self._changes = self._catalog.changes
@@ -30,7 +31,9 @@ class Nodes:
             known = {
                 peer.number: peer
                 for peer in self._launch.peers
-                if peer.number > greatest or peer.number == self._launch.node_number
+                if peer.number > greatest
+                or peer.number == self._launch.node_number
+                or _is_same(registered.get(peer.number), peer)
             }
             self._peers = list({**{n: address_of(node) for n, node in registered.items()}, **known}.values())
         return self._peers
@@ -44,6 +47,11 @@ class Nodes:
     def names(self, numbers: tuple[int, ...]) -> tuple[str, ...]:
         """The ids of the nodes that are known."""
         return tuple(name for name in map(self.name, numbers) if name is not None)
+
+
+def _is_same(node: Node | None, peer: PeerAddress) -> bool:
+    """Whether the settings mean the registered node."""
+    return node is not None and (node.id, node.public_key) == (peer.node_id, peer.public_key)
 
 
 def address_of(node: Node) -> PeerAddress:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from keyload.consensus import Entry, Raft, Role
+from keyload.consensus import Entry, Membership, Raft, Role
 from keyload.contract.errors import ErrorCode
 from keyload.link.catalog import Catalog
 from keyload.storage import Layered, Reader, Store, WriteSet, pack_writes, stored_form, unpack_writes
@@ -190,15 +190,18 @@ class Shard:
         """
         completed: list[Completed] = []
         applied: list[WriteSet] = []
+        membership: bytes | None = None
         for entry in entries:
             flight = self._landed(entry)
             if flight is not None:
                 applied.append(flight.stored)
                 completed.extend(flight.completed)
-            elif entry.data and not entry.membership:
+            elif entry.membership:
+                membership = entry.data
+            elif entry.data:
                 applied.append(unpack_writes(entry.data))
         last = entries[-1]
-        self.store.apply(last.index, last.term, applied)
+        self.store.apply(last.index, last.term, applied, membership)
         self._step("Applied")
         return completed, applied
 
@@ -209,11 +212,25 @@ class Shard:
         flight = self.in_flight.popleft()
         if flight.term == entry.term:
             return flight
-        displaced = [flight, *self.in_flight]
+        self.in_flight.appendleft(flight)
+        self._run_again()
+        return None
+
+    def _run_again(self) -> None:
+        """Put every batch in flight back into the queue, in its order: another leader's entries displaced
+        it, or its fate is in a snapshot. A stored outcome answers what did commit.
+        """
+        displaced = list(self.in_flight)
         self.in_flight.clear()
         for lost in reversed(displaced):
             self.queue.put_back(call for call, _ in lost.completed if not call.answered)
-        return None
+
+    def restored(self, store: Store) -> None:
+        """State and log were replaced by a snapshot (CLU-15); `store` is the new state."""
+        assert store.membership is not None
+        self.store = store
+        self._run_again()
+        self.raft.restore(store.applied.index, store.applied.term, Membership.unpacked(store.membership))
 
     # -- deadlines
 

@@ -9,6 +9,7 @@ import msgspec
 
 from keyload.codec import kernels
 from keyload.link.launch import WorkerLaunch
+from keyload.storage import Wal
 from keyload.worker.admission import CommandGate
 from keyload.worker.shard import Shard
 
@@ -22,6 +23,8 @@ class ShardUsage(msgspec.Struct, frozen=True, rename="camel"):
     leader: int
     commit: int
     applied: int
+    log_bytes: int
+    generation: int
     waiting: int
 
 
@@ -44,7 +47,7 @@ class WorkerUsage(msgspec.Struct, frozen=True, rename="camel"):
     accelerated: dict[str, str]
 
 
-def usage(launch: WorkerLaunch, gate: CommandGate, shards: Mapping[int, Shard]) -> bytes:
+def usage(launch: WorkerLaunch, gate: CommandGate, shards: Mapping[int, Shard], wal: Wal) -> bytes:
     """The worker's counters as JSON."""
     return msgspec.json.encode(
         WorkerUsage(
@@ -56,13 +59,14 @@ def usage(launch: WorkerLaunch, gate: CommandGate, shards: Mapping[int, Shard]) 
             control_retained_bytes=gate.control.bytes,
             tenants=sorted({*gate.data.tenants, *gate.control.tenants}),
             principals=sorted({*gate.data.principals, *gate.control.principals}),
-            shards=[_shard(shard) for shard in shards.values()],
+            shards=[_shard(shard, wal) for shard in shards.values()],
             accelerated=kernels.active(),
         )
     )
 
 
-def _shard(shard: Shard) -> ShardUsage:
+def _shard(shard: Shard, wal: Wal) -> ShardUsage:
+    kept = wal.log(shard.number)
     return ShardUsage(
         shard=shard.number,
         role=shard.raft.role.name.lower(),
@@ -70,5 +74,7 @@ def _shard(shard: Shard) -> ShardUsage:
         leader=shard.raft.leader or 0,
         commit=shard.raft.commit,
         applied=shard.store.applied.index,
+        log_bytes=kept.bytes_from(kept.first_index),
+        generation=shard.store.generation,
         waiting=len(shard.queue) + len(shard.reads),
     )

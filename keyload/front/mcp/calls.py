@@ -17,6 +17,7 @@ from keyload.front.calls import Frame, Invoker, RequestContext
 from keyload.front.mcp import tools
 from keyload.front.mcp.preflight import INVOKE
 from keyload.front.mcp.replies import Answer, Placeholder, failure, success
+from keyload.front.measures import Measures
 from keyload.gateway import GatewayOptions, ToolFunction, ToolNotFound, create_gateway
 from keyload.link import log
 
@@ -46,8 +47,9 @@ _current: ContextVar[Exchange] = ContextVar("keyload_mcp_exchange")
 class ToolCalls:
     """Answers calls of the three meta tools; a failure is an answer too."""
 
-    def __init__(self, invoke: Invoker, operations: Mapping[str, Operation]) -> None:
+    def __init__(self, invoke: Invoker, operations: Mapping[str, Operation], measures: Measures) -> None:
         self._invoke = invoke
+        self._measures = measures
         self._operations = operations
         self._gateway, registry = create_gateway(
             GatewayOptions(
@@ -76,12 +78,16 @@ class ToolCalls:
                 case _:
                     return await self._run(exchange)
         except KeyLoadError as error:
-            return failure(error.problem)
+            return self._failure(exchange.context.frame, error)
         except Exception as error:
             log.failure(log.Category.TOOL_FAILED, error)
-            return failure(_unexpected(exchange.context.frame.operation).problem)
+            return self._failure(exchange.context.frame, _unexpected(exchange.context.frame.operation))
         finally:
             _current.reset(token)
+
+    def _failure(self, frame: Frame, error: KeyLoadError) -> Answer:
+        self._measures.refused(frame.operation, error.code, "control")
+        return failure(error.problem)
 
     async def _search(self, exchange: Exchange) -> Answer:
         arguments = tools.search_arguments(exchange.context.frame.arguments)

@@ -27,6 +27,7 @@ from keyload.front.mcp import guide
 from keyload.front.mcp.calls import Exchange, ToolCalls
 from keyload.front.mcp.replies import MAX_CONTROL_REPLY, MAX_DATA_REPLY, problem_tree
 from keyload.front.mcp.tools import META_TOOLS, tool_list
+from keyload.front.measures import Measures
 
 EXCHANGE = "keyload.exchange"
 PIECE_BYTES = 262_144
@@ -52,10 +53,12 @@ class McpHost:
     Enter `run()` once, inside the lifespan of the application, before the first request.
     """
 
-    def __init__(self, invoke: Invoker, operations: Mapping[str, Operation]) -> None:
+    def __init__(
+        self, invoke: Invoker, operations: Mapping[str, Operation], measures: Measures | None = None
+    ) -> None:
         if not operations:
             raise ValueError("a host needs operations")
-        self._calls = ToolCalls(invoke, operations)
+        self._calls = ToolCalls(invoke, operations, measures or Measures())
         self._guide = guide.guide(operations)
         self._manager = StreamableHTTPSessionManager(
             self._server(), json_response=True, stateless=True, max_request_body_size=MAX_BODY_BYTES

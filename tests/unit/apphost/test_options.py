@@ -15,10 +15,11 @@ from apphost.options import MAX_TEXT, MEASUREMENTS, SUITES, OptionError, read
 
 
 @pytest.mark.covers("TST-1", "CLI-17")
-def test_there_are_four_suites_and_two_measurements() -> None:
+def test_there_are_four_suites_and_five_measurements() -> None:
     assert SUITES == ("unit", "scalar", "recovery", "rf3")
     assert [read([f"--suite={name}"]).suite for name in SUITES] == list(SUITES)
-    assert [read([f"--measure={name}"]).measure for name in MEASUREMENTS] == ["ram", "bench"]
+    assert MEASUREMENTS == ("ram", "bench", "failover", "background", "catchup")
+    assert [read([f"--measure={name}"]).measure for name in MEASUREMENTS] == list(MEASUREMENTS)
     assert read([]).suite is None
 
 
@@ -40,6 +41,10 @@ def test_there_are_four_suites_and_two_measurements() -> None:
         ["--suite=unit", "--ephemeral"],
         ["--results-directory=x"],
         ["--write-document"],
+        ["--suite=unit", "--trials=100"],
+        ["--suite=recovery", "--trials=99"],
+        ["--suite=recovery", "--trials=100001"],
+        ["--suite=recovery", "--trials=many"],
         ["--suite=unit", "--filter=" + "x" * MAX_TEXT],
         ["--suite=unit", "--filter=a\0b"],
         ["unit"],
@@ -55,6 +60,12 @@ def test_options_that_do_not_fit_are_refused(arguments: list[str]) -> None:
 def test_a_text_of_exactly_the_longest_length_passes() -> None:
     text = "x" * (MAX_TEXT - len("--filter="))
     assert read(["--suite=unit", f"--filter={text}"]).filter == text
+
+
+@pytest.mark.covers("STO-24", "TST-5")
+@pytest.mark.parametrize("trials", [100, 1000, 100_000])
+def test_the_recovery_suite_makes_as_many_kills_as_wanted(trials: int) -> None:
+    assert read(["--suite=recovery", f"--trials={trials}"]).trials == trials
 
 
 @pytest.mark.covers("CLI-17")

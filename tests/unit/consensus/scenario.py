@@ -3,18 +3,22 @@
 `python -m tests.unit.consensus.scenario` writes the present output into the scripts; read the difference
 before committing it. Commands (nodes are numbers, links are a->b):
 
-    nodes N [option=value ...]      a cluster of N, with options of Config
+    nodes N [option=value ...]      a cluster of N, with options of Config; fresh=1: that have yet to join,
+                                    voters=M: of which the first M are voters and the rest nobody yet
     campaign/tick N [count]         stand for election / let time pass
     propose N text                  into the log of a leader
     read N context                  ask for a barrier
     transfer N target               hand the office over
+    change N voters [learners]      propose a membership: 1,2,3 4
     begin N, sync N                 the two halves of a turn: up to the write; from the sync on
     turn N ...                      whole turns of these nodes, once each
     deliver a->b ...                the messages on the way on these links; a->b*1 only the first; alone: all
     duplicate a->b ...              they will arrive twice, the second time behind all others
     settle                          turns and deliveries until nothing moves
     drop a->b ..., block a->b ..., isolate N, heal
+    hold a->b ..., release          keep messages on the way out of `deliver` and `settle`, put them back
     crash N [kept], restart N, erase N, compact N index
+    snapshot a b                    the state of a replaces that of b
     status, log N, way, progress N  show state
 """
 
@@ -26,9 +30,9 @@ from random import Random
 
 import msgspec
 
-from harness.simulator.checker import Checker
+from harness.simulator.consensus.checker import RegisterChecker
 from harness.simulator.disk import Disk
-from keyload.consensus import Config, HardState, Membership, Message, MessageKind, Raft, Ready
+from keyload.consensus import Config, Entry, HardState, Membership, Message, MessageKind, Raft, Ready
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 
@@ -53,12 +57,14 @@ class Scenario:
 
     def __init__(self, raft_class: type[Raft] = Raft) -> None:
         self.raft_class = raft_class
-        self.checker = Checker(Membership((1, 2, 3)))
+        self.checker = RegisterChecker(Membership((1, 2, 3)))
         self.nodes: dict[int, Raft] = {}
         self.disks: dict[int, Disk] = {}
         self.open: dict[int, Ready] = {}
         self.applied: dict[int, int] = {}
         self.way: list[Message] = []
+        self.held: list[Message] = []
+        self.reads: dict[str, int] = {}  # context -> what was committed when it began
         self.blocked: set[tuple[int, int]] = set()
         self.lives: dict[int, int] = {}
         self.initial = Membership((1,))
@@ -80,14 +86,15 @@ class Scenario:
     def do_nodes(self, count: str, *options: str) -> None:
         self.options = {name: int(value) for name, value in (option.split("=") for option in options)}
         fresh = self.options.pop("fresh", None)
+        voters = self.options.pop("voters", int(count))
         for node in range(1, int(count) + 1):
             self.disks[node] = Disk()
             self.applied[node] = 0
             self.lives[node] = 0
-            if fresh is None:
+            if fresh is None and node <= voters:
                 self.disks[node].write(HardState(joined=True), [])
                 self.disks[node].sync()
-        self.initial = Membership(tuple(range(1, int(count) + 1)))
+        self.initial = Membership(tuple(range(1, voters + 1)))
         for node in self.disks:
             self.memberships[node] = self.initial
             self._start(node)
@@ -125,6 +132,16 @@ class Scenario:
         self.applied[int(node)] = 0
         self.memberships[int(node)] = self.initial
 
+    def do_snapshot(self, source: str, target: str) -> None:
+        """The log storage says so before consensus hears of it."""
+        number, index = int(target), self.applied[int(source)]
+        term = self.nodes[int(source)].log.term(index)
+        self.disks[number].rebase(index, term)
+        self.applied[number] = index
+        self.memberships[number] = self.memberships[int(source)]
+        self.checker.restarted(number)
+        self.nodes[number].restore(index, term, self.memberships[number])
+
     def do_compact(self, node: str, index: str) -> None:
         disk = self.disks[int(node)]
         disk.rebase(int(index), disk.term(int(index)))
@@ -143,12 +160,18 @@ class Scenario:
         self.say(f"{node} proposes {text}: {self.nodes[int(node)].propose(text.encode())}")
 
     def do_read(self, node: str, context: str) -> None:
+        self.reads[context] = len(self.checker.committed)
         if not self.nodes[int(node)].read_index(int(context)):
             self.say(f"read {context} on {node}: refused")
 
     def do_transfer(self, node: str, target: str) -> None:
         if not self.nodes[int(node)].transfer(int(target)):
             self.say(f"{node} refuses to hand over to {target}")
+
+    def do_change(self, node: str, voters: str, learners: str = "") -> None:
+        membership = Membership(_numbers(voters), _numbers(learners))
+        index = self.nodes[int(node)].propose_membership(membership)
+        self.say(f"{node} proposes {_members(membership)}: {index}")
 
     # --- turns
 
@@ -160,7 +183,7 @@ class Scenario:
             return
         ready = self.open[number] = raft.ready()
         if ready.entries:
-            self.checker.written(raft, ready.entries)
+            self.checker.written(number, raft.log.term(ready.entries[0].index - 1), ready.entries)
         self._send(ready.messages)
         self.disks[number].write(ready.hard_state, ready.entries)
 
@@ -178,6 +201,7 @@ class Scenario:
             self.say(f"{node} applies {' '.join(indexes)}")
         for context, index in ready.reads:
             self.say(f"read {context} on {node}: at {index}")
+            self.checker.read(number, index, self.reads[str(context)], index)
         for context in ready.lost_reads:
             self.say(f"read {context} on {node}: lost")
         self.nodes[number].advance(ready)
@@ -228,6 +252,13 @@ class Scenario:
         self.way = [message for message in self.way if not any(message is other for other in taken)]
         return taken
 
+    def do_hold(self, *links: str) -> None:
+        self.held += self._take(links)
+
+    def do_release(self) -> None:
+        self.way += self.held
+        self.held = []
+
     def do_drop(self, *links: str) -> None:
         self._take(links)
 
@@ -267,7 +298,9 @@ class Scenario:
             numbers = (
                 f"vote {raft.vote}, last {raft.last_index}, commit {raft.commit}, applied {raft.applied}"
             )
-            self.say(f"{self._role(node)}, {numbers}{ready}")
+            waits = "" if raft.joined else ", has not joined"
+            members = "" if raft.membership == self.initial else f", {_members(raft.membership)}"
+            self.say(f"{self._role(node)}, {numbers}{ready}{waits}{members}")
             self._shown[node] = self._role(node)
 
     def do_log(self, node: str) -> None:
@@ -275,9 +308,7 @@ class Scenario:
         entries = log.entries(log.first_index, log.last + 1, 1 << 20) if log.last >= log.first_index else []
         if entries and entries[-1].index < log.last:
             entries += log.entries(entries[-1].index + 1, log.last + 1, 1 << 20)
-        self.say(
-            " ".join([f"{entry.index}/{entry.term}:{entry.data.decode()}" for entry in entries]) or "empty"
-        )
+        self.say(" ".join([_text(entry) for entry in entries]) or "empty")
 
     def do_way(self) -> None:
         for message in self.way:
@@ -292,6 +323,22 @@ class Scenario:
             self.say(
                 f"{peer}: {state}, match {progress.match}, next {progress.next}, {window}{paused}{snapshot}"
             )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(",") if number)
+
+
+def _members(membership: Membership) -> str:
+    voters = "voters " + ",".join(map(str, membership.voters))
+    return voters + (" learners " + ",".join(map(str, membership.learners)) if membership.learners else "")
+
+
+def _text(entry: Entry) -> str:
+    """An entry in a word."""
+    if entry.membership:
+        return f"{entry.index}/{entry.term}:<{_members(Membership.unpacked(entry.data))}>"
+    return f"{entry.index}/{entry.term}:{entry.data.decode()}"
 
 
 def _link(text: str) -> tuple[int, int]:
@@ -312,8 +359,10 @@ def describe(message: Message) -> str:
         parts.append(f"commit {message.commit}")
     if message.context:
         parts.append(f"context {message.context}")
+    if message.life:
+        parts.append(f"life {message.life}")
     if message.entries:
-        parts.append("[" + " ".join([f"{e.index}/{e.term}:{e.data.decode()}" for e in message.entries]) + "]")
+        parts.append("[" + " ".join([_text(entry) for entry in message.entries]) + "]")
     return ", ".join(parts)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from keyload.consensus import (
     Entry,
     MalformedMessage,
+    Membership,
     Message,
     MessageKind,
     decode_messages,
@@ -28,7 +29,9 @@ def messages(draw: st.DrawFn) -> Message:
         term = log_term
         for place, data in enumerate(draw(st.lists(st.binary(max_size=20), max_size=4))):
             term += draw(st.integers(0, 2))
-            entries.append(Entry(term, index + 1 + place, data))
+            membership = draw(st.booleans())
+            data = Membership((1, 2 + place)).packed() if membership else data
+            entries.append(Entry(term, index + 1 + place, data, membership))
     term = draw(st.integers(entries[-1].term if entries else 0, 1 << 60))
     return Message(
         kind,
@@ -40,6 +43,7 @@ def messages(draw: st.DrawFn) -> Message:
         draw(numbers),
         tuple(entries),
         draw(st.booleans()),
+        draw(numbers),
         draw(numbers),
         draw(numbers),
     )
@@ -76,6 +80,8 @@ MALFORMED = {
     "falling term": msgspec.msgpack.encode([[*APPEND, [[4, 4, b""], [3, 5, b""]]]]),
     "term below its predecessor": msgspec.msgpack.encode([[*APPEND, [[3, 4, b""]]]]),
     "term after the sender's": msgspec.msgpack.encode([[*APPEND, [[6, 4, b""]]]]),
+    "membership that is none": msgspec.msgpack.encode([[*APPEND, [[4, 4, b"x", True]]]]),
+    "membership without voters": msgspec.msgpack.encode([[*APPEND, [[4, 4, b"\x92\x90\x90", True]]]]),
     "entries in a heartbeat": msgspec.msgpack.encode([[6, 1, 2, 5, 3, 4, 0, [[4, 4, b""]]]]),
     "too many": msgspec.msgpack.encode([[0, 1, 2, 3]] * 65_537),
     "deep": b"\x91" * 100_000,

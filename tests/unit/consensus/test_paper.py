@@ -34,11 +34,13 @@ class Replica:
     disk: Disk = field(default_factory=Disk)
     applied: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
+    joined: bool = True
+    membership: Membership = THREE
 
     def __post_init__(self) -> None:
         config = Config(id=1, rng=Random(3), **self.settings)
-        state = msgspec.structs.replace(self.disk.hard_state, joined=True)
-        self.raft = Raft(config, self.disk, state, self.applied, THREE)
+        state = msgspec.structs.replace(self.disk.hard_state, joined=self.joined)
+        self.raft = Raft(config, self.disk, state, self.applied, self.membership)
 
     def turn(self) -> Ready:
         """One turn with its sync; the Ready."""

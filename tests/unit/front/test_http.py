@@ -44,7 +44,7 @@ def test_every_operation_has_its_route_and_answers_with_a_fresh_request_id() -> 
             "physicalShardId": ID,
         },
     }
-    here = {"keyload_admin_status", "keyload_admin_admission"}
+    here = {"keyload_admin_status", "keyload_admin_admission", "keyload_admin_backup"}
 
     async def main() -> None:
         async with node_of() as node:

@@ -222,6 +222,7 @@ def test_a_catalog_that_cannot_be_read_is_a_fault_of_the_worker() -> None:
     run(main())
 
 
+@pytest.mark.covers("STO-6", "STO-11")
 def test_death_of_a_worker_ends_its_calls() -> None:
     async def main() -> None:
         async with hub_of(2) as (hub, peers, _):
@@ -236,9 +237,10 @@ def test_death_of_a_worker_ends_its_calls() -> None:
             assert not calls[3].done()
             with pytest.raises(KeyLoadError) as caught:
                 await command(hub, 0)  # never submitted, so its outcome is known
-            assert caught.value.code is ErrorCode.OWNERSHIP_LOST
-            with pytest.raises(KeyLoadError):
+            assert caught.value.code is ErrorCode.RECOVERY_REQUIRED
+            with pytest.raises(KeyLoadError) as caught:
                 await hub.confirm()
+            assert caught.value.code is ErrorCode.RECOVERY_REQUIRED
             peers[1].say(Reply(peers[1].received[0].call, b"1"))
             await calls[3]
 
@@ -262,9 +264,8 @@ def test_calls_are_bounded() -> None:
 
 def test_bytes_that_wait_for_a_worker_are_bounded() -> None:
     async def main() -> None:
-        async with hub_of(1) as (hub, _, directory):
-            hub.detach(0)
-            hub.attach(0, f"ipc://{directory}/nobody")
+        async with hub_of(1) as (hub, peers, _):
+            peers.pop().stop()
             calls: list[Any] = []
 
             def fill() -> None:
@@ -277,6 +278,24 @@ def test_bytes_that_wait_for_a_worker_are_bounded() -> None:
             assert 60 < len(calls) <= 66
             hub.detach(0)
             await asyncio.gather(*calls, return_exceptions=True)
+
+    run(main())
+
+
+@pytest.mark.covers("STO-6", "STO-11", "CLU-9")
+def test_until_a_worker_has_replayed_its_shards_calls_must_wait_for_its_recovery() -> None:
+    async def main() -> None:
+        async with hub_of(1) as (hub, peers, directory):
+            hub.detach(0)
+            peers.pop().stop()
+            hub.attach(0, f"ipc://{directory}/0-1")
+            for call in (lambda: read(hub), lambda: command(hub), lambda: hub.confirm()):
+                with pytest.raises(KeyLoadError) as caught:
+                    await call()
+                assert caught.value.code is ErrorCode.RECOVERY_REQUIRED
+            peers.append(WorkerPeer(0, f"ipc://{directory}/0-1", catalog()))
+            await until(lambda: hub.replayed)
+            assert isinstance(await read(hub), Reply)
 
     run(main())
 
@@ -309,7 +328,7 @@ def test_evidence_that_cannot_be_had_is_refused() -> None:
             peers[0].say(Evidence(3, wanted))
             await until(lambda: len(peers[0].received) == 3)
             codes = [msgspec.msgpack.decode(message.payload)["errorCode"] for message in peers[0].received]
-            assert codes == ["NotFound", "OwnershipLost", "OwnershipLost"]
+            assert codes == ["NotFound", "OwnershipLost", "RecoveryRequired"]
             assert [message.call for message in peers[0].received] == [1, 2, 3]
 
     run(main())

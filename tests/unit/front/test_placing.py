@@ -169,7 +169,7 @@ def test_errands_go_to_the_worker_of_their_shard_and_come_back() -> None:
             peers[0].say(Errand(79, wanted))
             await until(lambda: peers[0].received[-1].call == 79)
             refused = msgspec.msgpack.decode(peers[0].received[-1].payload)
-            assert refused["errorCode"] == ErrorCode.OWNERSHIP_LOST
+            assert refused["errorCode"] == ErrorCode.RECOVERY_REQUIRED
 
     run(main())
 

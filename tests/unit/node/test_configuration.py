@@ -80,6 +80,23 @@ def test_a_needed_setting_that_is_missing_is_named(name: str) -> None:
     assert fault(tree) == f"Setting {name}: is needed."
 
 
+@pytest.mark.covers("CLU-29", "CLI-11")
+def test_the_scrape_token_is_a_secret_of_visible_characters(tmp_path: Path) -> None:
+    secret = tmp_path / "token"
+    secret.write_text("t" * 32 + "\n", encoding="ascii")
+    secret.chmod(0o600)
+    assert load(written(tmp_path, alone(scrapeTokenFile=str(secret))), {}).scrape_token == "t" * 32
+    environment = {"KEYLOAD__SCRAPE_TOKEN_FILE": str(secret)}
+    assert load(written(tmp_path, alone()), environment).scrape_token == "t" * 32
+    secret.chmod(0o640)
+    with pytest.raises(SettingsError, match="scrapeTokenFile: others may read"):
+        load(written(tmp_path, alone(scrapeTokenFile=str(secret))), {})
+    for token in ("t" * 31, "t" * 513, "t" * 31 + " ", "t" * 32 + "\u00e9"):
+        assert fault(alone(scrapeToken=token)) == (
+            "Setting scrapeToken: expected 32 to 512 visible ASCII characters."
+        )
+
+
 @pytest.mark.covers("CLI-8")
 def test_environment_wins_over_the_file(tmp_path: Path) -> None:
     path = written(

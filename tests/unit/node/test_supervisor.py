@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
@@ -15,10 +16,11 @@ import msgspec
 import psutil
 import pytest
 
-from keyload.link.launch import WorkerLaunch
+from keyload.link.launch import EXIT_DAMAGED, WorkerLaunch
 from keyload.link.log import Category
 from keyload.node.configuration import settings_of
-from keyload.node.supervisor import Supervisor, private_socket_directory, worker_environment
+from keyload.node.sockets import SocketDirectory
+from keyload.node.supervisor import Supervisor, worker_environment
 from tests.unit.node.test_configuration import ADMIN_KEY, alone
 
 READS = """
@@ -30,6 +32,11 @@ open(sys.argv[1], "ab").write(size.to_bytes(4, "big") + message)
 OBEYS = READS + "sys.stdin.buffer.read()\n"
 DIES = READS + "sys.exit(3)\n"
 IGNORES = READS + "sys.stdin.buffer.read()\nwhile True: time.sleep(1)\n"
+DAMAGED = f"""
+if message.find(b"\\xa6worker\\x00") >= 0:
+    sys.exit({EXIT_DAMAGED})
+sys.stdin.buffer.read()
+"""
 PATIENCE = 20.0
 
 
@@ -217,5 +224,58 @@ def test_a_long_directory_for_temporary_files_is_refused(
     deep.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(deep))
     with pytest.raises(OSError, match="TMPDIR"):
-        private_socket_directory()
+        SocketDirectory()
     assert list(deep.iterdir()) == []
+
+
+@pytest.mark.covers("CLU-20", "STO-2")
+def test_directories_of_killed_fronts_are_removed_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    program = "import os, signal\nfrom keyload.node.sockets import SocketDirectory\n"
+    program += "print(SocketDirectory().path, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    killed = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    leftover = Path(killed.stdout.decode().strip())
+    (leftover / "0-1").touch()
+    living = SocketDirectory()
+    assert not leftover.exists()
+    strange = [tmp_path / f"keyload-{name}" for name in ("empty", "open", "file", "link", "other")]
+    for directory in (strange[0], strange[1], tmp_path / "target"):
+        directory.mkdir(mode=0o700)
+    (strange[1] / "lock").touch()
+    strange[1].chmod(0o755)
+    strange[2].touch()
+    (tmp_path / "target" / "lock").touch()
+    strange[3].symlink_to(tmp_path / "target")
+    strange[4].symlink_to("nowhere")
+    later = SocketDirectory()
+    assert living.path.exists()
+    assert all(os.path.lexists(path) for path in strange)
+    assert (tmp_path / "target" / "lock").exists()
+    for directory in (living, later):
+        directory.remove()
+        assert not directory.path.exists()
+
+
+@pytest.mark.covers("CLU-17", "CLU-9")
+def test_a_worker_with_damaged_files_is_not_started_again_and_the_others_go_on(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, READS + DAMAGED, workers=2)
+
+    async def test() -> None:
+        await until(lambda: bench.count(Category.WORKER_DAMAGED) == 1)
+        await until(lambda: len(bench.launches()) == 2)
+        other = bench.supervisor.process_ids[1]
+        psutil.Process(other).kill()
+        await until(lambda: len(bench.launches()) == 3)
+        assert [launch.worker for launch in bench.launches()].count(0) == 1
+        assert 0 not in bench.supervisor.process_ids
+
+    assert run(bench, test) is True
+    assert [told[:2] for told in bench.hub.told].count(("attach", 0)) == 1
+    assert ("detach", 0) in [told[:2] for told in bench.hub.told]

@@ -145,6 +145,10 @@ class WorkerUnderTest:
             self.pump()
         return self._answers.pop(call)
 
+    def has_answer(self, call: int) -> bool:
+        """Whether an answer has been taken in already."""
+        return call in self._answers
+
     def number(self) -> int:
         self._next_call += 1
         return self._next_call
@@ -199,6 +203,10 @@ class WorkerUnderTest:
         assert isinstance(answer, Reply), problem(answer)
 
     def read_document(self, key: str, document: str) -> Reply | Refusal | Confirmed:
+        return self.answer(self.send_read(key, document))
+
+    def send_read(self, key: str, document: str) -> int:
+        """Send a read of a document; gives the number of the call."""
         reference = {"partition": partition_tree(key), "collection": COLLECTION, "id": document}
         request = decode_request(OPERATIONS["keyload_documents_get"], {"reference": reference})
         scope = partition(key)
@@ -214,7 +222,7 @@ class WorkerUnderTest:
             place.epoch,
         )
         self.send(read)
-        return self.answer(read.call)
+        return read.call
 
     def confirm(self) -> Reply | Refusal | Confirmed:
         barrier = Barrier(self.number())
@@ -254,11 +262,11 @@ def _launch(
         shards=SHARDS,
         node_number=1,
         node_id="node1",
-        incarnation=INCARNATION,
+        incarnation=settings.pop("incarnation", INCARNATION),
         directory=str(directory),
         endpoint=endpoint,
         guard=b"guard",
-        durability="QuorumProcessDurable" if peers else "ProcessDurable",
+        durability="QuorumDurable" if peers else "LocalDurable",
         peers=peers,
         secret_key=pairs[0][1].decode(),
         bootstrap=Bootstrap("root", hashlib.sha256(ROOT_KEY.encode()).hexdigest()),

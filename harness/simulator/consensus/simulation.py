@@ -2,51 +2,30 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from random import Random
 
-from harness.simulator.checker import Checker, Violation
+from harness.simulator.agenda import Agenda
+from harness.simulator.checker import Violation
+from harness.simulator.consensus.checker import RegisterChecker
+from harness.simulator.consensus.node import Machine, Node
+from harness.simulator.consensus.options import Options, draw
 from harness.simulator.network import Network
-from harness.simulator.node import Node, Snapshot
-from harness.simulator.options import Options, draw
+from harness.simulator.recovery import RECOVERY_MS, until
+from harness.simulator.report import Report
 from keyload.consensus import (
     ConsensusError,
     Membership,
     Message,
-    MessageKind,
     Raft,
     decode_messages,
     encode_messages,
 )
 
-RECOVERY_MS = 20_000
-"""After the last fault a cluster must serve again within ten upper election timeouts (CLU-4, CLU-10)."""
-
-RECOVERY_EVENTS = 200_000
-"""More events than that during recovery are a storm of messages."""
+STEPS = 4_000
 
 STORY_LINES = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a run found. `violation` None means that every promise held."""
-
-    seed: int
-    steps: int
-    options: Options
-    violation: str | None
-    counts: Counter[str] = field(default_factory=Counter)
-    story: tuple[str, ...] = ()
-    """The last faults and elections before the violation."""
-
-    @property
-    def replay(self) -> str:
-        """The command line that repeats this run."""
-        return f"python -m harness.simulator --seed {self.seed} --steps {self.steps}"
 
 
 class Simulation:
@@ -55,12 +34,10 @@ class Simulation:
     def __init__(self, seed: int, raft_class: type[Raft] = Raft, options: Options | None = None) -> None:
         self.rng = Random(seed)
         self.options = options or draw(self.rng)
-        self.now = 0
-        self.checker = Checker(Membership(tuple(range(1, self.options.nodes + 1))))
+        self.agenda = Agenda()
+        self.checker = RegisterChecker(Membership(tuple(range(1, self.options.nodes + 1))))
         self.counts: Counter[str] = Counter()
         self.story: deque[str] = deque(maxlen=STORY_LINES)
-        self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
-        self._order = 0
         self._faulty = True
         self._proposals = 0
         self._contexts = 0
@@ -78,22 +55,20 @@ class Simulation:
 
     # --- time
 
+    @property
+    def now(self) -> int:
+        return self.agenda.now
+
     def _plan(self, delay: int, action: Callable[..., None], *arguments: object) -> None:
-        self._order += 1
-        heapq.heappush(self._events, (self.now + delay, self._order, action, arguments))
+        self.agenda.plan(delay, action, *arguments)
 
     def _pause(self, mean: int) -> int:
         return 1 + int(self.rng.expovariate(1 / mean))
 
-    def step(self) -> None:
-        """The next event."""
-        self.now, _, action, arguments = heapq.heappop(self._events)
-        action(*arguments)
-
     def run(self, steps: int) -> None:
         """`steps` events with faults, then calm until the cluster has recovered; raises Violation."""
         for _ in range(steps):
-            self.step()
+            self.agenda.step()
         self._calm_down()
         self._recover()
 
@@ -115,21 +90,21 @@ class Simulation:
     def _send_snapshots(self, leader: Node) -> None:
         for peer in leader.raft.lagging():
             if self.rng.random() < 0.3:
-                envelope = Message(MessageKind.APPEND, leader.number, peer, leader.raft.term)
-                for arrival in self.network.arrivals(self.now, envelope):
+                for arrival in self.network.arrivals(self.now, leader.number, peer):
                     delay = arrival - self.now + self.rng.randint(0, self.options.snapshot_ms_max)
-                    self._plan(delay, self._install, self.nodes[peer], leader.snapshot())
+                    self._plan(delay, self._install, self.nodes[peer], leader.machine.copy())
 
-    def _install(self, node: Node, snapshot: Snapshot) -> None:
+    def _install(self, node: Node, snapshot: Machine) -> None:
         self.counts["installed"] += node.install(snapshot)
         self._turn(node)
 
     def _send(self, messages: Iterable[Message]) -> None:
         for message in messages:
-            for arrival in self.network.arrivals(self.now, message):
+            for arrival in self.network.arrivals(self.now, message.sender, message.to):
                 self._plan(arrival - self.now, self._arrive, message)
 
     def _arrive(self, message: Message) -> None:
+        self.agenda.note(message.kind, message.sender, message.term, message.index, message.commit)
         if self.options.encoded:
             (message,) = decode_messages(encode_messages([message]))
         node = self.nodes[message.to]
@@ -213,7 +188,7 @@ class Simulation:
             case "one_way":
                 self.network.one_way(numbers)
             case "cut":
-                self.network.cut(numbers)
+                self.network.cut(numbers, self.rng.choice(numbers))
             case "heal":
                 self.network.heal()
             case "erase" if node.up and self._may_erase(node):
@@ -239,13 +214,11 @@ class Simulation:
 
         Among fewer than three voters the one that is left could not bring the other back without leading.
         """
-        memberships = [self.checker.membership, *(each.raft.membership for each in self.nodes.values())]
+        memberships = [self.checker.membership, *(each.raft.membership for each in self._members())]
         voters = {voter for membership in memberships for voter in membership.voters}
-        return (
-            node.number not in self._removed
-            and all(len(membership.voters) >= 3 for membership in memberships)
-            and all(self.nodes[voter].joined for voter in voters - self._removed)
-        )
+        enough = all(len(membership.voters) >= 3 for membership in memberships)
+        whole = all(self.nodes[voter].joined for voter in voters)
+        return enough and whole and node in self._members()
 
     def _change(self, leader: Node) -> None:
         """One step to a random other membership."""
@@ -294,6 +267,11 @@ class Simulation:
             self.checker.finish(node.number, node.machine.history)
         self._stay_calm()
 
+    def _pass(self, milliseconds: int) -> None:
+        end = self.now + milliseconds
+        while self.now < end:
+            self.agenda.step()
+
     def _members(self) -> list[Node]:
         return [self.nodes[number] for number in self.checker.membership.members]
 
@@ -305,23 +283,16 @@ class Simulation:
         )
 
     def _stay_calm(self) -> None:
-        """Nobody disturbs the leader: nodes that were removed and never heard of it, for example."""
+        """Once old messages are gone nobody disturbs the leader, nor does who never heard of his removal."""
+        timeout = self.options.election_ticks[1] * self.options.tick_ms
+        self._pass(10 * self.options.delay_ms_max + 2 * timeout)
         terms = {node.raft.term for node in self._members()}
-        end = self.now + 3 * self.options.election_ticks[1] * self.options.tick_ms
-        while self.now < end:
-            self.step()
+        self._pass(3 * timeout)
         if len(terms) > 1 or {node.raft.term for node in self._members()} != terms:
             raise Violation("a quiet cluster elects another leader")
 
     def _until(self, deadline: int, reached: Callable[[], bool], goal: str) -> None:
-        events = 0
-        while not reached():
-            events += 1
-            if events > RECOVERY_EVENTS:
-                raise Violation(f"a storm of messages, and still no {goal}")
-            if self.now > deadline:
-                raise Violation(f"{RECOVERY_MS} ms after the last fault still no {goal}")
-            self.step()
+        until(self.agenda, deadline, reached, goal)
 
     def _level(self) -> bool:
         committed = len(self.checker.committed)
@@ -331,7 +302,9 @@ class Simulation:
         )
 
 
-def simulate(seed: int, steps: int, raft_class: type[Raft] = Raft, options: Options | None = None) -> Report:
+def simulate(
+    seed: int, steps: int = STEPS, raft_class: type[Raft] = Raft, options: Options | None = None
+) -> Report:
     """Runs one cluster through `steps` events with faults and through its recovery."""
     simulation = Simulation(seed, raft_class, options)
     violation = None
@@ -345,4 +318,15 @@ def simulate(seed: int, steps: int, raft_class: type[Raft] = Raft, options: Opti
     counts["terms"] = len(simulation.checker.leaders)
     counts["reads served"] = sum(node.reads_served for node in simulation.nodes.values())
     counts["reads lost"] = sum(node.reads_lost for node in simulation.nodes.values())
-    return Report(seed, steps, simulation.options, violation, counts, tuple(simulation.story))
+    return Report(
+        "consensus",
+        seed,
+        steps,
+        simulation.options,
+        violation,
+        simulation.agenda.digest,
+        simulation.agenda.count,
+        simulation.agenda.now,
+        counts,
+        tuple(simulation.story),
+    )

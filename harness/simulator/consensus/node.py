@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
-from harness.simulator.checker import Checker
+from harness.simulator.consensus.checker import RegisterChecker
+from harness.simulator.consensus.options import Options
 from harness.simulator.disk import Disk
-from harness.simulator.options import Options
 from keyload.consensus import Config, Entry, HardState, Membership, Message, Raft, Ready, Role
 
 INBOX_MAX = 2_000
@@ -41,14 +41,6 @@ class Machine:
         self.digest = hash((self.digest, entry.index, entry.data and tuple(sorted(self.registers.items()))))
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What a leader sends to a follower whose entries it no longer has."""
-
-    machine: Machine
-    leader_term: int
-
-
 class Node:
     """Runs a `Raft` as the worker does: send, write, sync, send, apply, advance."""
 
@@ -58,7 +50,7 @@ class Node:
         options: Options,
         seed: int,
         raft_class: type[Raft],
-        checker: Checker,
+        checker: RegisterChecker,
         send: Callable[[Iterable[Message]], None],
     ) -> None:
         self.number = number
@@ -79,6 +71,7 @@ class Node:
         self._send = send
         self._inbox: list[Message] = []
         self._syncing: Ready | None = None
+        self._previous = 0  # the term before the entries that are being synced
         self._proposals: dict[int, Entry] = {}
         self._reads: dict[int, int] = {}  # context -> what clients knew when it began
         self._waiting: list[tuple[int, int]] = []  # (index, known) of reads that wait for the machine
@@ -164,20 +157,17 @@ class Node:
         self._checker.state(self.raft)
         return True
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(self.machine.copy(), self.raft.term)
-
-    def install(self, snapshot: Snapshot) -> bool:
+    def install(self, snapshot: Machine) -> bool:
         """Replaces state and log, if the snapshot is news."""
-        index = snapshot.machine.applied
+        index = snapshot.applied
         if not self._between_turns or self.leads or index <= self.machine.applied:
             return False
-        self.machine = snapshot.machine.copy()
+        self.machine = snapshot.copy()
         self._durable = index
         term = self.machine.history[-1].term
         self.disk.rebase(index, term)
         self._checker.restarted(self.number)
-        self.raft.restore(index, term, self.machine.membership, snapshot.leader_term)
+        self.raft.restore(index, term, self.machine.membership)
         self._checker.applied(self.number, index, self.machine.digest)
         self._checker.state(self.raft)
         self._proposals.clear()
@@ -225,7 +215,7 @@ class Node:
             return False
         ready = self._syncing = self.raft.ready()
         if ready.entries:
-            self._checker.written(self.raft, ready.entries)
+            self._previous = self.raft.log.term(ready.entries[0].index - 1)
         self._send(ready.messages)
         self.disk.write(ready.hard_state, ready.entries)
         return True
@@ -244,6 +234,8 @@ class Node:
             return
         self._syncing = None
         self.disk.sync()
+        if ready.entries:
+            self._checker.written(self.number, self._previous, ready.entries)
         self._send(ready.messages_after_sync)
         for entry in ready.committed:
             self._apply(entry)

@@ -1,5 +1,0 @@
-"""Runs `harness.simulator.main`."""
-
-from harness.simulator.main import run
-
-raise SystemExit(run())
