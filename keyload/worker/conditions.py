@@ -30,10 +30,10 @@ class _Heard(NamedTuple):
 
 
 class Conditions:
-    """How this node and its peers are. `peers` are the numbers of the others."""
+    """How this node and its peers are. `peers` tells the numbers of the others."""
 
-    def __init__(self, peers: Sequence[int], send: Callable[[int, Condition], None]) -> None:
-        self._peers = tuple(peers)
+    def __init__(self, peers: Callable[[], Sequence[int]], send: Callable[[int, Condition], None]) -> None:
+        self._peers = peers
         self._send = send
         self._heard: dict[int, _Heard] = {}
         self._next_word = 0.0
@@ -42,7 +42,7 @@ class Conditions:
 
     def heard(self, peer: int, condition: Condition, now: float, ticks: int) -> None:
         """A peer said how it is; `ticks` is this node's clock."""
-        if peer in self._peers:
+        if peer in self._peers():
             self._heard[peer] = _Heard(now, condition.ticks - ticks, condition.room)
 
     def tick(self, now: float, ticks: int, room: bool) -> None:
@@ -50,7 +50,7 @@ class Conditions:
         self._now, self._room = now, room
         if now >= self._next_word:
             self._next_word = now + TELL_SECONDS
-            for peer in self._peers:
+            for peer in self._peers():
                 self._send(peer, Condition(ticks, room))
 
     @property

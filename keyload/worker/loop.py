@@ -94,7 +94,7 @@ class Worker:
         self._nodes = Nodes(launch, self.catalog)
         self.gate = CommandGate(launch.commands)
         self._space = Space(Path(launch.directory), launch.minimum_free_bytes, shards)
-        self._conditions = Conditions(_other_nodes(launch), self._send_peer)
+        self._conditions = Conditions(self._nodes.others, self._send_peer)
         self._feed = CatalogFeed(self.catalog, self._to_front.append) if 0 in shards else None
         self._commands = CommandDesk(
             me=launch.node_number,
@@ -428,10 +428,6 @@ class Worker:
 def wall_ticks() -> int:
     """The wall clock in ticks of 100 nanoseconds since 1970."""
     return time.time_ns() // 100
-
-
-def _other_nodes(launch: WorkerLaunch) -> list[int]:
-    return [peer.number for peer in launch.peers if peer.number != launch.node_number]
 
 
 def _peer_links(context: zmq.Context[zmq.Socket[bytes]], launch: WorkerLaunch) -> PeerLinks | None:

@@ -38,6 +38,12 @@ class Nodes:
             self._peers = list({**{n: address_of(node) for n, node in registered.items()}, **known}.values())
         return self._peers
 
+    def others(self) -> list[int]:
+        """The numbers of the other nodes to speak to unasked: none before this one is known to them."""
+        me = self._launch.node_number
+        known = me in self._launch.first_voters or me in self._catalog.nodes
+        return [peer.number for peer in self.peers() if peer.number != me] if known else []
+
     def name(self, number: int) -> str | None:
         """The id of a node, None when there is none of this number."""
         if number == self._launch.node_number:

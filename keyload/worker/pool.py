@@ -145,7 +145,7 @@ class ReaderPool:
         self._watch(process)
 
     def _finish(self, process: ReaderProcess, result: Result, now: float) -> None:
-        self._deliver(process.finished(now), Answer(result.refused, result.payload))
+        self._deliver(process.finished(now), Answer(result.refused, result.payload, result.again))
 
     def _watch(self, process: ReaderProcess) -> None:
         writing = select.EPOLLOUT if process.wants_to_write else 0

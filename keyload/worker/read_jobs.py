@@ -57,6 +57,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
     number: int
     refused: bool
     payload: bytes
+    again: bool = False
 
 
 ToReader = Setup | Job | Cancel

@@ -44,7 +44,7 @@ def main(reads: Mapping[str, ReadHandler] = READS) -> int:
         while True:
             job = jobs.get()
             answer = reader.run(job)
-            link.sendall(framed(Result(job.number, answer.refused, answer.payload)))
+            link.sendall(framed(Result(job.number, answer.refused, answer.payload, answer.again)))
 
 
 def _listen(link: socket.socket, reader: _Reader, jobs: SimpleQueue[Job], setup: threading.Event) -> None:

@@ -13,11 +13,14 @@ from typing import Any
 
 import pytest
 
-from harness.acknowledged import Ledger
+from harness.acknowledged import COLLECTION, Ledger, partition_of
 from harness.cluster import Cluster, HarnessError, wait_until
 from harness.load import prepare, stream_of_commits
 from keyload.client import AsyncClient, Client
+from keyload.contract.documents import PutDocument
 from keyload.contract.errors import KeyLoadError
+
+from .conftest import STORAGE
 
 SECONDS = 90.0
 CLIENTS = 6
@@ -25,10 +28,32 @@ CLIENTS = 6
 
 @pytest.fixture(scope="module")
 def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes that other tests do not use: their voters change."""
-    with Cluster(tmp_path_factory.mktemp("replacement"), shards=3) as cluster:
+    """Three nodes that other tests do not use: their voters change. The beginning of their logs is gone, so
+    that a new node needs snapshots.
+    """
+    directory = tmp_path_factory.mktemp("replacement")
+    with Cluster(directory, shards=3, settings={"storage": STORAGE}) as cluster:
         asyncio.run(prepare(cluster.urls, cluster.key))
+        asyncio.run(write_much(cluster))
+        wait_until("the logs begin anew", lambda: all(begins_anew(cluster, n) for n in (1, 2, 3)), SECONDS)
         yield cluster
+
+
+async def write_much(cluster: Cluster) -> None:
+    """Several segments of log in every worker."""
+    content = json.dumps({"filler": "x" * 100_000})
+    async with AsyncClient(cluster.urls, cluster.key) as client:
+        for number in range(80):
+            put = PutDocument(collection=COLLECTION, id="one", json=content)
+            await client.documents_commit(partition_of(f"much {number}"), [put])
+
+
+def begins_anew(cluster: Cluster, number: int) -> bool:
+    """Whether every worker of a node has dropped the first part of its log."""
+    node = cluster.directory / cluster.node(number).profile.id
+    return all(
+        not (node / f"worker-{worker}" / "wal" / "0001.log").exists() for worker in range(cluster.workers)
+    )
 
 
 Hurt = Callable[[], None]
@@ -90,6 +115,7 @@ async def exchange_under_load(
         while len(ledger.answers) < written + 50:
             await asyncio.sleep(0.02)
     await asyncio.to_thread(cluster.wait_ready, [new.number])
+    assert any(line["category"] == "snapshot-installed" for line in cluster.log_lines(new.number))
     await ledger.check([*staying, new.url], cluster.key)
     return ledger
 

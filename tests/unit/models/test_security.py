@@ -25,7 +25,7 @@ from keyload.models.catalog.rows import FreshCatalog
 from keyload.models.pointers import steps_of
 from keyload.models.security.fields import compile_policies, overlap, require_use
 from keyload.models.security.rights import Rights, rights_of
-from keyload.worker.executor import BOOTSTRAP
+from keyload.worker.internal import BOOTSTRAP
 from tests.unit.shards import ROOT, SECOND, START, Shard, code_of, collection, principal
 
 from .conftest import OpenShard

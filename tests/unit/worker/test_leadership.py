@@ -31,7 +31,7 @@ class Submitted:
 
 def known(own_room: bool = True, **peers: Condition) -> Conditions:
     """What nodes 2 and 3 have said of themselves; they are as this node unless told otherwise."""
-    conditions = Conditions((2, 3), lambda peer, condition: None)
+    conditions = Conditions(lambda: (2, 3), lambda peer, condition: None)
     conditions.tick(0.0, START, own_room)
     for number, name in ((2, "two"), (3, "three")):
         conditions.heard(number, peers.get(name, Condition(START, True)), 0.0, START)
@@ -186,7 +186,7 @@ def test_a_clock_far_from_the_middle_one_does_not_lead_while_another_can(
 
 @pytest.mark.covers("SCH-2")
 def test_the_middle_clock_decides_and_what_was_said_long_ago_does_not() -> None:
-    conditions = Conditions((2, 3), lambda peer, condition: None)
+    conditions = Conditions(lambda: (2, 3), lambda peer, condition: None)
     conditions.tick(0.0, START, True)
     assert conditions.fit, "alone nobody is wrong"
     assert not conditions.peer_fit(2), "it has said nothing yet"
@@ -202,7 +202,7 @@ def test_the_middle_clock_decides_and_what_was_said_long_ago_does_not() -> None:
 
 def test_nodes_tell_their_condition_once_a_second() -> None:
     told: list[tuple[int, Condition]] = []
-    conditions = Conditions((2, 3), lambda peer, condition: told.append((peer, condition)))
+    conditions = Conditions(lambda: (2, 3), lambda peer, condition: told.append((peer, condition)))
     for tenth in range(25):
         conditions.tick(tenth / 10, START + tenth, tenth < 15)
     assert [(peer, condition.room) for peer, condition in told] == [

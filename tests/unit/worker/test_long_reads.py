@@ -21,6 +21,8 @@ from keyload.contract.documents import GetDocumentRequest, PutDocument
 from keyload.contract.shared import EntityRef
 from keyload.link.catalog import Catalog
 from keyload.link.messages import Cancel, Read, Refusal, Reply
+from keyload.models.partitions.head import closed_entry
+from keyload.models.partitions.keys import directory_key
 from keyload.worker import pool as pools
 from keyload.worker import readers
 from keyload.worker.batch import Answer
@@ -117,6 +119,21 @@ def test_a_long_read_sees_one_cut_while_the_shard_goes_on_writing(pool: Pool, tm
     os.close(descriptor)
     assert pool.result(call) == [before, before]
     assert pool.result(pool.ask("count", shard=1)) == records(pool.shard) > before
+
+
+@pytest.mark.covers("CLU-32")
+def test_a_long_read_of_a_partition_that_was_closed_is_routed_again(pool: Pool) -> None:
+    elsewhere = (*PARTITION[:3], "bound elsewhere")
+    pool.shard.apply({directory_key(elsewhere): closed_entry(2)})
+    for epoch, again in ((1, True), (2, True), (3, False)):
+        pool.calls += 1
+        read = msgspec.structs.replace(
+            read_of(pool.calls, "count", shard=1), partition=elsewhere, epoch=epoch
+        )
+        call = ReadCall(read, time.monotonic(), time.monotonic() + 60)
+        excerpt = pool.shard.catalog.excerpt(read.principal, elsewhere)
+        pool.pool.submit(LongRead(call, read, excerpt, None, START), time.monotonic())
+        assert pool.answer(pool.calls).again is again
 
 
 @pytest.mark.covers("STO-14", "ADM-25")

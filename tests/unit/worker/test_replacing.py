@@ -28,8 +28,9 @@ from keyload.worker.internal import FINISH_REPLACEMENT, SHARD_REPLACED
 from keyload.worker.leadership import HAND_OVER_SECONDS, Leadership
 from keyload.worker.nodes import Nodes, address_of, node_of
 from keyload.worker.replacing import REPEAT_SECONDS, Replacing, is_done, next_membership
+from tests.unit.shards import START
 from tests.unit.worker.replica import Replica
-from tests.unit.worker.test_leadership import Submitted, handed_to, launch
+from tests.unit.worker.test_leadership import Submitted, handed_to, known, launch
 
 WISH = Replacement(old=2, new=4)
 
@@ -194,9 +195,9 @@ def test_the_old_voter_hands_its_office_on_and_takes_no_step(leader: Callable[..
 def test_no_shard_is_handed_to_the_voter_that_leaves(leader: Callable[..., Leader]) -> None:
     shard = leader()
     shard.acknowledge(2, 3)
-    duties = Leadership(launch(3), {1: shard.replica.shard}, shard.catalog, shard.desk)
+    duties = Leadership(launch(3), {1: shard.replica.shard}, shard.catalog, shard.desk, known(), now=0.0)
     shard.replica.sent.clear()
-    duties.tick(1e12 + HAND_OVER_SECONDS)
+    duties.tick(HAND_OVER_SECONDS, START)
     assert handed_to(shard.replica) == [3], "node 2 is preferred, but leaves"
 
 
@@ -228,6 +229,7 @@ def test_the_register_tells_the_nodes_but_not_of_those_it_cannot_know_yet() -> N
     ):
         catalog.apply(catalog_of(None, *registered).snapshot())
         assert {peer.number for peer in nodes.peers()} == expected
+        assert set(nodes.others()) == (expected - {5} if 5 in registered else set()), "unknown: quiet"
     assert nodes.name(5) == "node5"
     assert nodes.name(6) == "node6"
     assert nodes.name(1) is None
