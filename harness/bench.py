@@ -60,7 +60,9 @@ def executor_row() -> Row:
     for _ in range(RUNS):
         with tempfile.TemporaryDirectory() as directory:
             store = Store(Path(directory) / "shard", 8 << 30)
-            executor = Executor(shard=1, incarnation=bench_executor.INCARNATION, durability="LocalDurable")
+            executor = Executor(
+                shard=1, incarnation=bench_executor.INCARNATION, durability="LocalDurable", data_shards=1
+            )
             spent = bench_executor.measure(pending, 64, store, executor)
             store.close()
         speeds.append(EXECUTOR_COMMANDS / sum(spent.values()))

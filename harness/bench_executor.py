@@ -15,12 +15,12 @@ from pathlib import Path
 
 import msgspec
 
+from keyload.contract import tables as feed
 from keyload.contract.catalog import ResourceDefinition, ResourceKind
 from keyload.contract.commands import CommandRequest
 from keyload.contract.documents import PutDocument
 from keyload.contract.security import PrincipalRecord, ScopeGrant
 from keyload.contract.shared import PartitionRef
-from keyload.link import catalog as feed
 from keyload.link.catalog import Catalog
 from keyload.link.messages import CatalogDelta, Command, PartitionKey
 from keyload.models.receipts import guid_text
@@ -118,7 +118,7 @@ def main() -> None:
     pending = [make_command(number, options.partitions) for number in range(options.commands)]
     with tempfile.TemporaryDirectory() as directory:
         store = Store(Path(directory) / "shard", 8 << 30)
-        executor = Executor(shard=1, incarnation=INCARNATION, durability="LocalDurable")
+        executor = Executor(shard=1, incarnation=INCARNATION, durability="LocalDurable", data_shards=1)
         profile = cProfile.Profile() if options.profile else None
         if profile is not None:
             profile.enable()

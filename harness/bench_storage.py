@@ -77,6 +77,35 @@ def log_rates(directory: Path) -> Iterator[Rate]:
         Wal(directory / "wal", worker=0, incarnation=INCARNATION).begin().close()
 
     yield rate("log: entries replayed on opening", written * 3, reopen)
+    yield from segment_rates(directory)
+
+
+def segment_rates(directory: Path) -> Iterator[Rate]:
+    """What the loop waits for when a segment is full, beside what it waits for otherwise, and when segments
+    are dropped."""
+    for name, pause in (("1 ms apart", 0.001), ("at once", 0.0)):
+        ordinary: list[float] = []
+        switching: list[float] = []
+        with Wal(directory / f"wal {name}", worker=0, incarnation=INCARNATION).begin() as log:
+            for index in range(1, 3000):
+                before = log.bytes
+                begin = time.perf_counter()
+                log.write([(shard, None, [Entry(1, index, bytes(16_384))]) for shard in range(7)])
+                seconds = time.perf_counter() - begin
+                (ordinary if log.bytes == before else switching).append(seconds)
+                time.sleep(pause)
+            yield Rate(f"log: turns, 7 entries of 16 KiB, {name}", 1 / statistics.median(ordinary))
+            yield Rate("log: those of them that begin a segment", 1 / statistics.median(switching))
+            yield from trim_rates(log)
+
+
+def trim_rates(log: Wal) -> Iterator[Rate]:
+    """Trims that drop segments, and that find nothing to drop."""
+    needed = {shard: log.log(shard).last_index for shard in log.shards}
+    begin = time.perf_counter()
+    freed = log.trim(needed)
+    yield Rate(f"log: trims that drop {freed >> 20} MiB", 1 / (time.perf_counter() - begin))
+    yield rate("log: trims with nothing to drop", 1000, lambda: [log.trim(needed) for _ in range(1000)])
 
 
 def state_rates(directory: Path) -> Iterator[Rate]:

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import psutil
+import zmq
 
-from harness.proxy import HOST, PeerProxy, Route
+from harness.proxy import PeerProxy, Route
 from keyload.client import Client, KeyLoadError
 from keyload.contract.errors import ErrorCode
 from keyload.node.local import LocalCluster, LocalNode
-from keyload.node.ports import free_ports
-from keyload.node.profile import create
+from keyload.node.ports import HOST, free_ports
+from keyload.node.profile import LocalProfile, NodeProfile, create
 
 READY_SECONDS = 45.0
 POLL_SECONDS = 0.02
@@ -47,9 +48,10 @@ def wait_until(what: str, condition: Callable[[], bool], seconds: float) -> floa
 
 
 class Cluster:
-    """One or three nodes in a fresh directory; leaving the context stops and removes all of it.
+    """One or three nodes in a directory; leaving the context stops and removes all of it.
 
-    With `proxied` every node reaches its peers through `network` only, which can be cut (CLU-14).
+    `profile` is that of data which is in the directory already. With `proxied` every node reaches its peers
+    through `network` only, which can be cut (CLU-14).
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Cluster:
         shards: int | None = 6,
         settings: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
+        profile: LocalProfile | None = None,
         proxied: bool = False,
     ) -> None:
         self.directory = directory
@@ -73,7 +76,7 @@ class Cluster:
         self._network: PeerProxy | None = None
         self._local = LocalCluster(
             directory,
-            create(ports[:nodes]),
+            profile or create(ports[:nodes]),
             workers=workers,
             shards=shards,
             logs=self.logs,
@@ -192,6 +195,49 @@ class Cluster:
         """Remove the data of a node that does not run."""
         assert self.node(number).process_id is None
         shutil.rmtree(self.directory / self.node(number).profile.id)
+
+    # -- exchange of voters
+
+    def newcomer(self, leaving: int) -> LocalNode:
+        """A new node, not started, whose settings have it in the place of a voter (CLU-19); otherwise they
+        are those of the node made last."""
+        number = len(self.nodes) + 1
+        [(http_port, peer_port)] = free_ports(1, self.workers)
+        public, secret = zmq.curve_keypair()
+        profile = NodeProfile(f"node{number}", public.decode(), secret.decode(), http_port, peer_port)
+        settings = self.settings(len(self.nodes))
+        entry = {
+            "id": profile.id,
+            "publicEndpoint": profile.url,
+            "peerAddress": f"{HOST}:{peer_port}",
+            "publicKey": profile.public_key,
+            "number": number,
+        }
+        name = self.node(leaving).profile.id
+        settings["peers"] = [entry if peer["id"] == name else peer for peer in settings["peers"]]
+        for place, peer in enumerate(settings["peers"], 1):
+            peer.setdefault("number", place)
+        settings |= {
+            "nodeId": profile.id,
+            "publicEndpoint": profile.url,
+            "dataDirectory": str(self.directory / profile.id),
+            "peerSecretKey": profile.secret_key,
+        }
+        path = self.directory / f"{profile.id}.settings.json"
+        node = LocalNode(number, profile, path, self.logs / f"{profile.id}.log", dict(os.environ))
+        self.nodes.append(node)
+        self.write_settings(number, settings)
+        return node
+
+    def settings(self, number: int) -> dict[str, Any]:
+        """The settings file of a node."""
+        return json.loads(self.node(number).settings.read_bytes())
+
+    def write_settings(self, number: int, settings: Mapping[str, Any]) -> None:
+        """Write the settings file of a node, for its next start."""
+        path = self.node(number).settings
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(settings), encoding="utf-8")
 
     # -- processes
 

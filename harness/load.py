@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import cycle
 
 from harness.acknowledged import (
@@ -16,15 +16,22 @@ from harness.acknowledged import (
     TENANT,
     Account,
     Ledger,
+    partition_of,
     send,
 )
 from harness.doors import UNCERTAIN, Door, Opener, Tree, Way, mcp_door, sdk_door
 from keyload.client import AsyncClient
 from keyload.contract.catalog import IndexDefinition, ResourceDefinition, ResourceKind
+from keyload.contract.documents import PutDocument
 from keyload.contract.errors import KeyLoadError
 
 CLIENTS = 16
 PATIENCE_SECONDS = 5.0
+BALLAST_BYTES = 100_000
+BALLAST_DOCUMENTS = 24
+BALLAST_PARTITIONS = 8
+BALLAST_SECONDS = 2.0
+BALLAST_PAUSE_SECONDS = 0.2
 ASK_AGAIN_SECONDS = 0.5
 
 
@@ -67,6 +74,35 @@ async def stream_of_commits(
             yield
         finally:
             stop.set()
+
+
+@asynccontextmanager
+async def ballast(urls: list[str], key: str, name: str) -> AsyncIterator[None]:
+    """Some large documents are written while the context is entered, so that logs are cut soon and a follower
+    that was away needs a snapshot. What is refused or lost does not matter.
+    """
+    text = f'{{"ballast": "{"x" * BALLAST_BYTES}"}}'
+
+    async def write(client: AsyncClient, place: int) -> None:
+        for number in range(BALLAST_DOCUMENTS):
+            if stop.is_set():
+                return
+            partition = partition_of(f"{name}-ballast-{place}-{number % BALLAST_PARTITIONS}")
+            put = PutDocument(collection=COLLECTION, id="ballast", json=text)
+            with suppress(KeyLoadError):
+                await client.documents_commit(partition, [put], retries=0, timeout=BALLAST_SECONDS)
+            await asyncio.sleep(BALLAST_PAUSE_SECONDS)
+
+    stop = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(AsyncClient(url, key)) for url in urls]
+        async with asyncio.TaskGroup() as tasks:
+            for place, client in enumerate(clients):
+                tasks.create_task(write(client, place))
+            try:
+                yield
+            finally:
+                stop.set()
 
 
 async def seconds_until_served(

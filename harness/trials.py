@@ -24,6 +24,7 @@ import msgspec
 from harness.acknowledged import Ledger
 from harness.doors import Way, sdk_door
 from harness.load import prepare, write_until
+from keyload.backup.shelf import Shelf
 from keyload.cli.serve import front_settings
 from keyload.client import AsyncClient, KeyLoadError
 from keyload.front.app import build, serve
@@ -65,16 +66,20 @@ class Trial(msgspec.Struct, kw_only=True):
 
 
 class Node:
-    """One running node: its front here, its workers as processes. `ended` is set when a worker has ended."""
+    """One running node: its front here, its workers as processes. `ended` is set when a worker has ended,
+    `ends` are the exit statuses so far.
+    """
 
     def __init__(self, url: str, key: str) -> None:
         self.url = url
         self.key = key
         self.ended = asyncio.Event()
+        self.ends: list[int] = []
 
     def note(self, category: str, **members: Any) -> None:
         """Listen to the supervisor."""
         if category == Category.WORKER_ENDED:
+            self.ends.append(members["status"])
             self.ended.set()
 
 
@@ -95,7 +100,8 @@ async def running_node(settings: NodeSettings, fault: str | None) -> AsyncIterat
             settings, hub, node.note, descriptors=(directory.lock_descriptor,), environment=environment
         )
         supervisor.start()
-        serving = asyncio.create_task(serve(build(hub, front_settings(settings)), listener, stop.wait))
+        front = build(hub, front_settings(settings), Shelf(directory.root, identity(settings)))
+        serving = asyncio.create_task(serve(front, listener, stop.wait))
         try:
             yield node
         finally:
@@ -118,17 +124,17 @@ async def run_trial(trial: Trial) -> None:
     with tempfile.TemporaryDirectory(prefix="keyload-trial-") as name:
         settings = settings_for(Path(name), create([(1, 2)]))
         async with running_node(settings, f"{trial.step}:{trial.occurrence}") as node:
-            await _write_until_killed(node, ledger)
+            await write_until_ended(node, ledger)
         trial.acknowledged = len(ledger.answers)
         trial.in_doubt = ledger.in_doubt
         async with running_node(settings, None) as node:
-            await _until_serving(node)
+            await until_serving(node)
             async with Way([node.url], node.key, sdk_door) as way:
                 trial.in_doubt_present = await ledger.settle(way)
             await ledger.check([node.url], node.key, [sdk_door])
 
 
-async def _write_until_killed(node: Node, ledger: Ledger) -> None:
+async def write_until_ended(node: Node, ledger: Ledger) -> None:
     """Clients write until the worker has ended; what they were not told stays in doubt."""
     writing = asyncio.create_task(_write(node, ledger))
     killed = asyncio.create_task(node.ended.wait())
@@ -143,7 +149,7 @@ async def _write_until_killed(node: Node, ledger: Ledger) -> None:
         await asyncio.wait({writing, killed})
 
 
-async def _until_serving(node: Node) -> None:
+async def until_serving(node: Node) -> None:
     """Wait until the node knows its administrator."""
     async with asyncio.timeout(READY_SECONDS), AsyncClient(node.url, node.key) as client:
         while True:
@@ -155,7 +161,7 @@ async def _until_serving(node: Node) -> None:
 
 
 async def _write(node: Node, ledger: Ledger) -> None:
-    await _until_serving(node)
+    await until_serving(node)
     await prepare([node.url], node.key)
     never = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:

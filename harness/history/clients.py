@@ -40,7 +40,9 @@ LONGEST_LIST = 24
 TRIES = 4
 REPEATED_SHARE = 0.1
 REPEATED_AT_END = 100
-SETTLE_SECONDS = 60.0
+SETTLERS = 9
+SETTLE_SECONDS = 120.0
+PATIENT_SECONDS = 10.0
 _TIMEOUTS = (0.5, 1.0, 3.0)
 _REFUSALS = {ErrorCode.REVISION_CONFLICT: Outcome.CONFLICT, ErrorCode.NOT_FOUND: Outcome.MISSING}
 
@@ -94,6 +96,7 @@ class Round:
         self._stop = asyncio.Event()
         self._stack = AsyncExitStack()
         self._clients: list[_Client] = []
+        self._settlers: list[_Client] = []
         self._racing: asyncio.TaskGroup | None = None
         self._elements = 0
 
@@ -101,15 +104,20 @@ class Round:
         shared = [await self._stack.enter_async_context(AsyncClient(url, self._key)) for url in self._urls]
         for number in range(SDK_CLIENTS + MCP_CLIENTS):
             seconds = _TIMEOUTS[number % len(_TIMEOUTS)]
-            ways: Ways = SdkWays(shared, seconds)
-            if number >= SDK_CLIENTS:
-                own = [Way([url], self._key, mcp_door, seconds) for url in self._urls]
-                ways = McpWays([await self._stack.enter_async_context(way) for way in own])
+            ways = SdkWays(shared, seconds) if number < SDK_CLIENTS else await self._mcp_ways(seconds)
             self._clients.append(_Client(self, number, ways, Random(f"{self._seed}-{number}")))
+        for number in range(SETTLERS):
+            mcp = number % 3 == 2
+            ways = await self._mcp_ways(PATIENT_SECONDS) if mcp else SdkWays(shared, PATIENT_SECONDS)
+            self._settlers.append(_Client(self, -1 - number, ways, Random(f"{self._seed}-settler-{number}")))
         self._racing = await asyncio.TaskGroup().__aenter__()
         for client in self._clients:
             self._racing.create_task(client.race(self._stop))
         return self
+
+    async def _mcp_ways(self, seconds: float) -> Ways:
+        ways = [Way([url], self._key, mcp_door, seconds) for url in self._urls]
+        return McpWays([await self._stack.enter_async_context(way) for way in ways])
 
     async def __aexit__(self, *exception: Any) -> None:
         """Let every client end its call, then settle what is in doubt."""
@@ -147,9 +155,9 @@ class Round:
         certain = [call for call in writes if call.end is not None]
         again = doubtful + self._chance.sample(certain, min(len(certain), REPEATED_AT_END))
         async with asyncio.timeout(SETTLE_SECONDS), asyncio.TaskGroup() as tasks:
-            for place, client in enumerate(self._clients):
-                tasks.create_task(client.settle(again[place :: len(self._clients)]))
-        for client in self._clients[: len(self._urls)]:
+            for place, client in enumerate(self._settlers):
+                tasks.create_task(client.settle(again[place::SETTLERS]))
+        for client in self._settlers[: len(self._urls)]:
             await client.read_all(sorted({call.key for call in self.calls}))
 
 

@@ -36,7 +36,10 @@ CLIENTS = 6
 LIVES = 2
 """Lives of a directory in one run: the second goes on from a torn image."""
 
-MOST_EVENTS = 400
+LEAST_EVENTS, MOST_EVENTS = 60, 400
+"""Syncs and changes of names, before and behind each, until the power goes; a first life gets to writing, a
+later one may end while it recovers."""
+
 MOST_SECONDS = 15.0
 
 
@@ -128,7 +131,7 @@ async def make_run(run: Run, base: Path) -> None:
     directory = base / "life-0"
     for number in range(run.lives):
         life = _Life(run, number, base, settings_for(directory, profile), ledger)
-        await life.live(chance.randint(60, MOST_EVENTS))
+        await life.live(chance.randint(LEAST_EVENTS if number == 0 else 1, MOST_EVENTS))
         directory = await life.check(chance)
 
 

@@ -38,9 +38,17 @@ from keyload.node.ports import free_ports
 from keyload.node.profile import create
 
 NODES = 3
+EARLIER = 0.4
+"""Share of the losses in which one node was gone before, so that it needs a snapshot afterwards."""
+
 CLIENTS = 6
-SHORTEST, LONGEST = 0.1, 0.8
-"""Seconds of writing before the power goes."""
+FLICKER = 0.25
+"""Chance that the power goes again during a start: in recovery, elections and snapshots."""
+
+FLICKER_SECONDS = 2.5
+MOST_ANSWERS = 150
+MOST_SECONDS = 20.0
+"""Answers, and seconds of writing, before the power goes."""
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,13 +59,15 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Loss(msgspec.Struct, kw_only=True):
-    """What was there when the power went, and after; `failure` is None when everything agreed."""
+    """What was there when the power went, and after; `failure` is None when everything agreed. `flickers`
+    tells how often the power went again while the cluster started."""
 
     seed: int
     loss: int
     acknowledged: int
     in_doubt: int
     in_doubt_present: int = 0
+    flickers: int = 0
     unsynced_bytes: int = 0
     seconds: float = 0.0
     failure: str | None = None
@@ -79,30 +89,43 @@ class _Cluster:
     def _side(self, node: int) -> Path:
         return self._base / f"side-{self._life}-node-{node}"
 
+    async def flicker(self) -> None:
+        """Start from what is there, and lose the power soon."""
+        async with AsyncExitStack() as stack:
+            nodes = await self._start(stack)
+            await asyncio.sleep(self.chance.uniform(0, FLICKER_SECONDS))
+            for node in nodes:
+                node.kill()
+
+    async def _start(self, stack: AsyncExitStack) -> list[PowerNode]:
+        nodes: list[PowerNode] = []
+        for place in range(NODES):
+            settings = settings_for(self._directory(place), self._profile, place)
+            nodes.append(await stack.enter_async_context(power_node(settings, self._side(place))))
+        return nodes
+
     async def live(self, loss: Loss | None) -> None:
         """Start from what is there, hold it against the ledger, and write until the power goes."""
         async with AsyncExitStack() as stack:
-            nodes: list[PowerNode] = []
-            for place in range(NODES):
-                settings = settings_for(self._directory(place), self._profile, place)
-                nodes.append(await stack.enter_async_context(power_node(settings, self._side(place))))
+            nodes = await self._start(stack)
             hubs = {f"node-{place}": node.hub for place, node in enumerate(nodes)}
             await asyncio.gather(*(until_known(hub) for hub in hubs.values()))
             if loss is None:
                 async with way_to(hubs) as way:
                     await make_collection(way)
+                await asyncio.gather(*(until_known(hub) for hub in hubs.values()))
             else:
                 await self._check(hubs, loss)
-            await self._write(hubs)
-            for node in nodes:
-                node.kill()
+            await self._write_until_killed(hubs, nodes)
 
     async def _check(self, hubs: dict[str, WorkerHub], loss: Loss) -> None:
         async with way_to(hubs) as way:
             loss.in_doubt_present = await self.ledger.settle(way)
         await self.ledger.check(list(hubs), "", [hub_doors(hubs)])
 
-    async def _write(self, hubs: dict[str, WorkerHub]) -> None:
+    async def _write_until_killed(self, hubs: dict[str, WorkerHub], nodes: list[PowerNode]) -> None:
+        """Clients write at all nodes; then these end at one moment, while commands are on their way. Now and
+        then one of them is gone before."""
         never = asyncio.Event()
         names = list(hubs)
         writers: list[asyncio.Task[None]] = []
@@ -111,15 +134,29 @@ class _Cluster:
             turned = {name: hubs[name] for name in names[turn:] + names[:turn]}
             account = self.ledger.account(f"{self.ledger.seed}-{number}")
             writers.append(asyncio.create_task(write_until(never, self.ledger, account, way_to(turned))))
-        await asyncio.wait(
-            writers, timeout=self.chance.uniform(SHORTEST, LONGEST), return_when=asyncio.FIRST_EXCEPTION
-        )
+        first = self.chance.choice(nodes) if self.chance.random() < EARLIER else None
+        if first is not None:
+            first.kill()
+        await self._until_answered(self.chance.randint(1, MOST_ANSWERS), writers)
+        for node in nodes:
+            if node is not first:
+                node.kill()
         failed = [writer for writer in writers if writer.done()]
         for writer in writers:
             writer.cancel()
         await asyncio.gather(*writers, return_exceptions=True)
         for writer in failed:
             writer.result()
+
+    async def _until_answered(self, count: int, writers: list[asyncio.Task[None]]) -> None:
+        """Wait for so many more answers, and a moment, so that the power goes in the middle of anything."""
+        loop = asyncio.get_running_loop()
+        answers, end = len(self.ledger.answers) + count, loop.time() + MOST_SECONDS
+        while len(self.ledger.answers) < answers and loop.time() < end:
+            if any(writer.done() for writer in writers):
+                return
+            await asyncio.sleep(0.002)
+        await asyncio.sleep(self.chance.uniform(0, 0.01))
 
     def tear(self) -> int:
         """Make the directories of the next life from torn images; the bytes that were not synced."""
@@ -130,7 +167,7 @@ class _Cluster:
             unsynced += sum(disk.unsynced().values())
             make_image(disk, directory, self._directory(place, self._life + 1), self.chance)
             shutil.rmtree(directory)
-            shutil.rmtree(self._side(place))
+            shutil.rmtree(self._side(place), ignore_errors=True)  # none when killed at once
         self._life += 1
         return unsynced
 
@@ -150,6 +187,10 @@ async def make_chain(chain: Chain, base: Path) -> None:
         )
         started = time.monotonic()
         try:
+            while cluster.chance.random() < FLICKER:
+                await cluster.flicker()
+                loss.flickers += 1
+                loss.unsynced_bytes += cluster.tear()
             await cluster.live(loss)
         except FAILURES as error:
             loss.failure = as_text(error)

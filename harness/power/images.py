@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 
-from harness.power.record import JOURNAL, LINKS, SYNCED, Line
+from harness.power.record import JOURNAL, LINKS, READY, SYNCED, Line
 
 PAGE = 4096
 SECTOR = 512
@@ -25,11 +25,16 @@ class Disk:
     def __init__(self, root: Path, side: Path) -> None:
         self.root = root
         self.side = side
-        self._durable, self._pending = _names(_journal(side))
+        self._untouched = not (side / READY).exists()
+        self._durable, self._pending = _names([] if self._untouched else _journal(side))
         self._live = _live_tables(root)
 
     def image(self, target: Path, chance: Random) -> None:
         """Make `target` one of the directories a power loss could have left."""
+        if self._untouched:
+            self.copy(target)
+            _change_boot(target / MARKER)
+            return
         for directory, table in self._chosen(chance).items():
             (target / directory).mkdir(mode=0o700, parents=True, exist_ok=True)
             for name, inode in table.items():
@@ -43,6 +48,8 @@ class Disk:
     def unsynced(self) -> dict[str, int]:
         """Bytes that differ from the durable ones, per file that has such, for the report."""
         found: dict[str, int] = {}
+        if self._untouched:
+            return found
         for directory, table in self._live.items():
             for name, inode in table.items():
                 new, old = (self.root / directory / name).read_bytes(), self._old(inode)

@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from harness.acknowledged import COLLECTION, DATABASE, DOMAIN, TENANT
-from harness.doors import Opener, Tree, Way
+from harness.doors import UNCERTAIN, Opener, Tree, Way
 from harness.power.images import Disk
 from harness.power.worker import COMMAND, VARIABLE, Setup
 from keyload.codec.fingerprint import fingerprint
@@ -27,7 +27,7 @@ from keyload.contract.catalog import (
     ResourceKind,
 )
 from keyload.contract.commands import CommandRequest
-from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
+from keyload.contract.errors import KeyLoadError, Problem
 from keyload.contract.mutations import Mutation
 from keyload.contract.operations import OPERATIONS
 from keyload.contract.shared import EntityRef, PartitionRef
@@ -48,8 +48,9 @@ WORKER = "worker-0"
 READY_SECONDS = 30.0
 ATTEMPT_SECONDS = 5.0
 TIMINGS = {"tickMs": 20, "heartbeatMs": 60, "electionMsMin": 400, "electionMsMax": 800, "callMs": 1000}
-STORAGE = Storage(checkpoint_ms=40, segment_bytes=256 << 10)
-"""Shorter than settings may be, so that a second of writing has many checkpoints and segments."""
+STORAGE = Storage(checkpoint_ms=40, segment_bytes=128 << 10, retained_log_bytes=64 << 10)
+"""Less than settings may say, so that a second of writing has many checkpoints and segments, and a node that
+was away for a second needs a snapshot."""
 
 
 class HubDoor:
@@ -143,7 +144,7 @@ async def until_known(hub: WorkerHub) -> None:
                 if hub.catalog.principal(ADMINISTRATOR) is not None:
                     return
             except KeyLoadError as error:
-                if error.code is not ErrorCode.OWNERSHIP_LOST:
+                if error.code not in UNCERTAIN:
                     raise
             await asyncio.sleep(0.01)
 

@@ -5,7 +5,8 @@ last completed sync began; the names in a directory are durable as they were whe
 began. Everything later may be lost, name changes in the order they were made.
 
 The note lies in a directory beside the data: `links/I` keeps inode I from being given away, `synced/I` is its
-durable content, `journal` has one line for each change of names and each sync of a directory.
+durable content, `journal` has one line for each change of names and each sync of a directory. Before `ready`
+is there nothing was noted, and nothing changed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _real_rename = os.rename
 _real_replace = os.replace
 _real_unlink = os.unlink
 
-LINKS, SYNCED, JOURNAL = "links", "synced", "journal"
+LINKS, SYNCED, JOURNAL, READY = "links", "synced", "journal", "ready"
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -56,13 +57,14 @@ class Recorder:
         self._left: int | None = None
         self._number = 0
         self._lock = threading.Lock()
-        fresh = not (side / JOURNAL).exists()
+        fresh = not (side / READY).exists()
         for name in (LINKS, SYNCED):
             (side / name).mkdir(parents=True, exist_ok=True)
         self._journal = os.open(side / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._links = os.open(side / LINKS, os.O_RDONLY)
         if fresh:
             self._take_all(root)
+            (side / READY).touch()
         self._left = kill_at
 
     def _take_all(self, root: Path) -> None:

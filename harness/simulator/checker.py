@@ -76,12 +76,14 @@ class Checker:
     def committed_now(self, entry: Entry) -> None:
         """For those who know more: this entry is the next of the one committed log."""
 
-    def written(self, raft: Raft, entries: Sequence[Entry]) -> None:
-        """Log matching: an entry of the same index and term has the same content and the same past."""
-        previous = raft.log.term(entries[0].index - 1)
+    def written(self, node: int, previous: int, entries: Sequence[Entry]) -> None:
+        """Log matching: an entry of the same index and term has the same content and the same past.
+
+        `previous` is the term before the first of the entries, which are on the disk of `node`.
+        """
         for entry in entries:
             told = (previous, entry.data)
             known = self._written.setdefault((entry.index, entry.term), told)
             if known != told:
-                raise Violation(f"node {raft.id} holds another entry ({entry.index}, {entry.term})")
+                raise Violation(f"node {node} holds another entry ({entry.index}, {entry.term})")
             previous = entry.term

@@ -14,6 +14,7 @@ from keyload.contract.errors import KeyLoadError
 
 REFUSED = 1
 WRONG_USE = 2
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _HELP_WORDS = (["help"], ["--help"], ["-h"])
 
 
@@ -51,7 +52,9 @@ def _raise_on_signals() -> None:
     """Let SIGINT and SIGTERM unwind the command, so that what it began is taken back."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        for other in _SIGNALS:
+            signal.signal(other, signal.SIG_IGN)  # a second wish must not disturb the cleaning up
         raise Interrupted(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         signal.signal(number, interrupt)

@@ -18,7 +18,7 @@ from keyload.cli.commands import UsageError, Words
 from keyload.client import Client
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.security import ApiKeyRecord
-from keyload.node.addresses import Origin, read_origin
+from keyload.link.addresses import Origin, read_origin
 from keyload.node.profile import ProfileError, load
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ def status(words: Words) -> int:
     """Print NodeStatus of the node at a url."""
     url = words.operands[0]
     with _client(url, words.operands[1] if len(words.operands) > 1 else None) as client:
-        _show(_explained(url, client.admin_status))
+        show(explained(url, client.admin_status))
     return 0
 
 
@@ -42,7 +42,7 @@ def create_key(words: Words) -> int:
     text = f"{identifier}.{secrets.token_urlsafe(32)}"
     record = ApiKeyRecord(id=identifier, principal_id=words.operands[0], verifier=_verifier(text))
     _configure(words, record)
-    _show({"id": identifier, "key": text})
+    show({"id": identifier, "key": text})
     return 0
 
 
@@ -51,14 +51,14 @@ def revoke_key(words: Words) -> int:
     nobody = _verifier(secrets.token_urlsafe(32))
     record = ApiKeyRecord(id=words.operands[0], principal_id=ADMINISTRATOR, verifier=nobody, revoked=True)
     _configure(words, record)
-    _show({"id": record.id, "revoked": True})
+    show({"id": record.id, "revoked": True})
     return 0
 
 
 def _configure(words: Words, record: ApiKeyRecord) -> None:
     url = words.options.get("--url", DEFAULT_URL)
     with _client(url, words.options.get("--profile")) as client:
-        _explained(url, lambda: client.credentials_configure(record, timeout=CALL_SECONDS))
+        explained(url, lambda: client.credentials_configure(record, timeout=CALL_SECONDS))
 
 
 def _verifier(key: str) -> str:
@@ -71,7 +71,7 @@ def _client(url: str, profile: str | None) -> Client:
     except ValueError as error:
         raise UsageError(f"{url}: {error}.") from None
     try:
-        client = Client(url, _key(profile), timeout=CALL_SECONDS, retries=0)
+        client = Client(url, caller_key(profile), timeout=CALL_SECONDS, retries=0)
     except ValueError as error:
         raise KeyLoadError(ErrorCode.UNAUTHENTICATED, f"KEYLOAD_API_KEY or the profile: {error}.") from None
     if not _is_reachable(origin):
@@ -80,7 +80,7 @@ def _client(url: str, profile: str | None) -> Client:
     return client
 
 
-def _key(profile: str | None) -> str:
+def caller_key(profile: str | None) -> str:
     """The caller's key, from the environment or the profile; never from an argument (CLI-3)."""
     key = os.environ.get("KEYLOAD_API_KEY")
     if key is not None:
@@ -106,7 +106,7 @@ def _is_reachable(origin: Origin) -> bool:
         connection.close()
 
 
-def _explained(url: str, call: Callable[[], T]) -> T:
+def explained(url: str, call: Callable[[], T]) -> T:
     """Run a call; tell a wrong key and a node without majority apart (CLI-4)."""
     try:
         return call()
@@ -120,7 +120,8 @@ def _explained(url: str, call: Callable[[], T]) -> T:
         raise
 
 
-def _show(result: object) -> None:
+def show(result: object) -> None:
+    """Print a result as JSON, in colours for people."""
     text = msgspec.json.encode(result)
     if sys.stdout.isatty():
         rich.print_json(text.decode())

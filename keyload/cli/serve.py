@@ -12,16 +12,18 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from keyload.backup.shelf import Shelf
 from keyload.cli.commands import Words
 from keyload.contract.admin import HttpAdmissionLimits
 from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.tables import Voters
 from keyload.front.admission import McpLimits
 from keyload.front.app import FrontSettings, build, serve
 from keyload.front.server import listen
 from keyload.front.workers import WorkerHub
 from keyload.link import log
+from keyload.link.addresses import Address, read_address, read_origin
 from keyload.link.launch import CommandLimits
-from keyload.node.addresses import Address, read_address, read_origin
 from keyload.node.configuration import SettingsError, load
 from keyload.node.launching import identity
 from keyload.node.settings import NodeSettings
@@ -31,6 +33,7 @@ from keyload.storage.directory import NodeDirectory
 WRONG_SETTINGS = 2
 NOT_ORDERLY = 1
 _LEAST_STOP_SECONDS = 5.0
+_FOLLOW_SECONDS = 1.0
 
 
 def run(words: Words) -> int:
@@ -64,17 +67,35 @@ async def _serve(
         on_fault=lambda worker, category: supervisor.end_after_fault(worker),
     )
     supervisor = Supervisor(settings, hub, log.event, descriptors=(directory.lock_descriptor,))
-    front = build(hub, front_settings(settings))
+    front = build(hub, front_settings(settings), Shelf(directory.root, identity(settings)))
     supervisor.start()
     watching = asyncio.create_task(supervisor.watch())
     watching.add_done_callback(lambda task: stop.set())
+    following = asyncio.create_task(_follow_voters(hub, directory))
     try:
         await serve(front, listener, stop.wait)
     finally:
+        following.cancel()
         orderly = await supervisor.stop(max(_LEAST_STOP_SECONDS, STOP_SECONDS - stop.age()))
         hub.close()
     await watching
     return 0 if orderly else NOT_ORDERLY
+
+
+async def _follow_voters(hub: WorkerHub, directory: NodeDirectory) -> None:
+    """Take each exchange of a voter that the system shard tells of into the guard record (CLU-19)."""
+    followed: Voters | None = None
+    while True:
+        await asyncio.sleep(_FOLLOW_SECONDS)
+        voters = hub.catalog.voters
+        if voters is None or voters == followed:
+            continue
+        try:
+            if await asyncio.to_thread(directory.follow, voters.ids, voters.numbers):
+                log.event(log.Category.VOTERS_CHANGED, numbers=str(voters.numbers))
+            followed = voters
+        except (OSError, KeyLoadError) as error:
+            log.failure(log.Category.STORE_REFUSED, error)
 
 
 class _Stop:

@@ -27,9 +27,9 @@ from keyload.client.core import (
     Progress,
     cap,
 )
-from keyload.contract.admin import NodeAdmissionStatus
+from keyload.contract.admin import BackupReceipt, NodeAdmissionStatus
 from keyload.contract.catalog import AdminResourcesPage, ResourceDefinition
-from keyload.contract.cluster import NodeStatus
+from keyload.contract.cluster import AtomicPartitionPlacementResolution, NodeStatus
 from keyload.contract.documents import DocumentResult
 from keyload.contract.mutations import Mutation
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
@@ -146,6 +146,12 @@ class AsyncClient:
         """Pause or resume delivery for the whole store; gives the new state."""
         return await self._run(calls.admin_dispatch(paused, command_id), timeout, retries)
 
+    async def admin_backup(
+        self, *, timeout: float | None = None, retries: int | None = None
+    ) -> BackupReceipt:
+        """Make a backup on the node that answers. It is asked once: another call makes another backup."""
+        return await self._run(calls.admin_backup(), timeout, retries)
+
     async def admin_status(self, *, timeout: float | None = None, retries: int | None = None) -> NodeStatus:
         """The state of the node that answers."""
         return await self._run(calls.admin_status(), timeout, retries)
@@ -155,6 +161,29 @@ class AsyncClient:
     ) -> NodeAdmissionStatus:
         """Admission limits of the node and how much of them is used."""
         return await self._run(calls.admin_admission(), timeout, retries)
+
+    async def admin_partition_placement_read(
+        self, partition: PartitionRef, *, timeout: float | None = None, retries: int | None = None
+    ) -> AtomicPartitionPlacementResolution:
+        """Where a partition lives."""
+        return await self._run(calls.admin_partition_placement_read(partition), timeout, retries)
+
+    async def admin_partition_placement_bind(
+        self,
+        expected_revision: int,
+        partition: PartitionRef,
+        physical_shard_id: str,
+        *,
+        command_id: str | None = None,
+        timeout: float | None = None,
+        retries: int | None = None,
+    ) -> bool:
+        """Assign a partition without data to a shard; `expected_revision` is that of the directory."""
+        return await self._run(
+            calls.admin_partition_placement_bind(expected_revision, partition, physical_shard_id, command_id),
+            timeout,
+            retries,
+        )
 
     async def admin_resources_list(
         self,

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from keyload.client.core import Call, identity, read, write
-from keyload.contract.admin import ADMIN_ADMISSION, ADMIN_DISPATCH, NodeAdmissionStatus
+from keyload.client.core import Call, action, identity, read, write
+from keyload.contract.admin import (
+    ADMIN_ADMISSION,
+    ADMIN_BACKUP,
+    ADMIN_DISPATCH,
+    BackupReceipt,
+    NodeAdmissionStatus,
+)
 from keyload.contract.catalog import (
     ADMIN_RESOURCES_LIST,
     RESOURCES_CONFIGURE,
@@ -16,7 +22,15 @@ from keyload.contract.catalog import (
     ConfigureResourceRequest,
     ResourceDefinition,
 )
-from keyload.contract.cluster import ADMIN_STATUS, NodeStatus
+from keyload.contract.cluster import (
+    ADMIN_PARTITION_PLACEMENT_BIND,
+    ADMIN_PARTITION_PLACEMENT_READ,
+    ADMIN_STATUS,
+    AtomicPartitionPlacementReadRequest,
+    AtomicPartitionPlacementResolution,
+    BindAtomicPartitionPlacementRequest,
+    NodeStatus,
+)
 from keyload.contract.commands import DOCUMENTS_COMMIT, CommandRequest
 from keyload.contract.documents import DOCUMENTS_GET, DocumentResult, GetDocumentRequest
 from keyload.contract.mutations import Mutation
@@ -85,6 +99,11 @@ def admin_dispatch(paused: bool, command_id: str | None) -> Call[bool]:
     return write(ADMIN_DISPATCH, paused, identity(command_id), bool, query)
 
 
+def admin_backup() -> Call[BackupReceipt]:
+    """Make a backup at the node that answers."""
+    return action(ADMIN_BACKUP, BackupReceipt)
+
+
 def admin_status() -> Call[NodeStatus]:
     """Read the state of a node."""
     return read(ADMIN_STATUS, None, NodeStatus)
@@ -103,3 +122,22 @@ def admin_resources_list(
         tenant_id=tenant_id, database_id=database_id, after_name=after_name, limit=limit
     )
     return read(ADMIN_RESOURCES_LIST, request, AdminResourcesPage)
+
+
+def admin_partition_placement_read(partition: PartitionRef) -> Call[AtomicPartitionPlacementResolution]:
+    """Read where a partition lives."""
+    request = AtomicPartitionPlacementReadRequest(version=1, partition=partition)
+    return read(ADMIN_PARTITION_PLACEMENT_READ, request, AtomicPartitionPlacementResolution)
+
+
+def admin_partition_placement_bind(
+    expected_revision: int, partition: PartitionRef, physical_shard_id: str, command_id: str | None
+) -> Call[bool]:
+    """Assign a partition to a shard."""
+    request = BindAtomicPartitionPlacementRequest(
+        version=1,
+        expected_revision=expected_revision,
+        partition=partition,
+        physical_shard_id=physical_shard_id,
+    )
+    return write(ADMIN_PARTITION_PLACEMENT_BIND, request, identity(command_id), bool)

@@ -40,7 +40,7 @@ _problems = msgspec.json.Decoder(Problem)
 class Call(msgspec.Struct, Generic[T], frozen=True):
     """One call of an operation, ready to be sent as often as needed; `decode` reads its result.
 
-    `command_id` is None for reads.
+    `command_id` is None for reads, and for an action, whose repeat would be another one (HTTP-21).
     """
 
     operation: Operation
@@ -88,6 +88,11 @@ def write(operation: Operation, request: Any, command_id: str, result: Any, quer
 def read(operation: Operation, request: Any, result: Any) -> Call[Any]:
     """A call without effect."""
     return _call(operation, request, None, result, "")
+
+
+def action(operation: Operation, result: Any) -> Call[Any]:
+    """A call with an effect but no identity: it is sent once."""
+    return _call(operation, None, None, result, "")
 
 
 def _call(operation: Operation, request: Any, command_id: str | None, result: Any, query: str) -> Call[Any]:
@@ -158,6 +163,8 @@ class Progress(Generic[T]):
         self._draw = draw
         self._in_doubt = False
         self._address = nodes.address
+        self._changes = call.operation.kind != "read"
+        self._once = self._changes and call.command_id is None
 
     def request(self, now: float) -> HttpRequest:
         """What to send now; raises the timeout of HTTP-25 when the time is over."""
@@ -197,7 +204,7 @@ class Progress(Generic[T]):
 
     def timed_out(self) -> KeyLoadError:
         """The failure of a call whose time is over (HTTP-25)."""
-        code = ErrorCode.CANCELLED if self._call.command_id is None else ErrorCode.UNKNOWN_WRITE_OUTCOME
+        code = ErrorCode.UNKNOWN_WRITE_OUTCOME if self._changes else ErrorCode.CANCELLED
         return KeyLoadError.local(code, "The call took longer than its timeout.", self._call.command_id)
 
     def _problem(self, answer: Answer) -> KeyLoadError | None:
@@ -212,15 +219,14 @@ class Progress(Generic[T]):
         return error if problem.status == answer.status == error.problem.status else None
 
     def _broken(self, detail: str) -> KeyLoadError:
-        write = self._call.command_id is not None
-        code = ErrorCode.UNKNOWN_WRITE_OUTCOME if write else ErrorCode.OWNERSHIP_LOST
+        code = ErrorCode.UNKNOWN_WRITE_OUTCOME if self._changes else ErrorCode.OWNERSHIP_LOST
         return KeyLoadError.local(code, detail, self._call.command_id)
 
     def _repeat(self, error: KeyLoadError, now: float, *, sent: bool = True) -> Again:
         """Another try at another node, or the error when tries or time are used up."""
         self._in_doubt = self._in_doubt or (sent and error.code is ErrorCode.UNKNOWN_WRITE_OUTCOME)
         pause = self._pause * (0.5 + self._draw() / 2)
-        if self._left <= 0 or now + pause >= self._deadline:
+        if self._left <= 0 or now + pause >= self._deadline or (sent and self._once):
             raise self._in_view_of_earlier_tries(error)
         self._left -= 1
         self._pause = min(2 * self._pause, LONGEST_PAUSE)

@@ -1,4 +1,4 @@
-"""Administration of a node: the dispatch switch and the admission gates (spec admission.md)."""
+"""Administration of a node: the dispatch switch, backups and the admission gates (spec admission.md)."""
 
 from __future__ import annotations
 
@@ -108,6 +108,22 @@ class NodeAdmissionStatus(Record, frozen=True, kw_only=True):
     ]
 
 
+class BackupReceipt(Record, frozen=True, kw_only=True):
+    """A finished backup."""
+
+    id: Annotated[str, Member(format="identifier", meaning="Backup id, 32 lowercase hex digits.")]
+    position: Annotated[
+        int,
+        Member(
+            scalar="int64",
+            min=0,
+            meaning=(
+                "Position of the system shard inside the backup; the manifest holds that of every shard."
+            ),
+        ),
+    ]
+
+
 ADMIN_DISPATCH = Operation(
     name="keyload_admin_dispatch",
     title="Pause or resume delivery",
@@ -172,3 +188,33 @@ ADMIN_ADMISSION = Operation(
     notable_errors=(ErrorCode.PERMISSION_DENIED,),
 )
 """Read admission status."""
+
+ADMIN_BACKUP = Operation(
+    name="keyload_admin_backup",
+    title="Create a backup",
+    description=(
+        "Writes a backup of the node that answers and returns its id; every call may make another one."
+    ),
+    feature="admin",
+    aliases=(
+        "back up the database",
+        "take a snapshot of the node",
+        "save a copy of all data",
+        "export a backup archive",
+    ),
+    stage=1,
+    kind="action",
+    capability="Backup",
+    request=None,
+    result=BackupReceipt,
+    http_method="POST",
+    http_route="/v1/admin/backup",
+    lane="data",
+    admission_class="data-other",
+    read_only=False,
+    destructive=False,
+    idempotent=False,
+    required_grants=(RequiredGrant(any_of=("ClusterAdministrator",), on="caller"),),
+    notable_errors=(ErrorCode.PERMISSION_DENIED, ErrorCode.UNKNOWN_WRITE_OUTCOME),
+)
+"""Create a backup."""

@@ -14,13 +14,16 @@ __all__ = ["OPERATIONS", "Operation", "RequiredGrant", "partition_of", "write_id
 
 _OPERATIONS = (
     documents.DOCUMENTS_GET,
+    admin.ADMIN_BACKUP,
     admin.ADMIN_ADMISSION,
     cluster.ADMIN_STATUS,
+    cluster.ADMIN_PARTITION_PLACEMENT_READ,
     commands.DOCUMENTS_COMMIT,
     catalog.RESOURCES_CONFIGURE,
     security.PRINCIPALS_CONFIGURE,
     security.CREDENTIALS_CONFIGURE,
     admin.ADMIN_DISPATCH,
+    cluster.ADMIN_PARTITION_PLACEMENT_BIND,
     catalog.ADMIN_RESOURCES_LIST,
 )
 

@@ -12,12 +12,14 @@ import msgspec
 from quart import Quart
 from quart import Response as QuartResponse
 
+from keyload.backup.shelf import Shelf
 from keyload.contract.admin import HttpAdmissionLimits
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.operations import OPERATIONS
 from keyload.front import responses
 from keyload.front.admission import DEFAULT_LIMITS, HttpGate, McpLimits
 from keyload.front.auth import Authenticator, wall_ticks
+from keyload.front.backups import BackupDesk
 from keyload.front.barrier import lost
 from keyload.front.edge import Asgi, Edge
 from keyload.front.exchange import Timeouts
@@ -25,6 +27,7 @@ from keyload.front.execution import Execution
 from keyload.front.health import Readiness
 from keyload.front.mcp import McpHost
 from keyload.front.measures import Measures
+from keyload.front.replacement import ReplacementDoor
 from keyload.front.routes import Router
 from keyload.front.scrape import Scrape
 from keyload.front.server import Server, listen
@@ -52,7 +55,7 @@ class Front:
     """The parts of one front process; `application` is what a server runs."""
 
     def __init__(
-        self, hub: WorkerHub, settings: FrontSettings, clock: Callable[[], int] = wall_ticks
+        self, hub: WorkerHub, settings: FrontSettings, shelf: Shelf, clock: Callable[[], int] = wall_ticks
     ) -> None:
         self._warm = False
         self.timeouts = settings.timeouts
@@ -61,8 +64,9 @@ class Front:
         self.readiness = Readiness(hub, lambda: self._warm)
         measures = Measures()
         authenticator = Authenticator(hub, clock)
+        self.backups = BackupDesk(hub, shelf)
         self.execution = Execution(
-            hub, settings.shards, self.gate, self.readiness.ready, measures, settings.commands
+            hub, settings.shards, self.gate, self.readiness.ready, self.backups, measures, settings.commands
         )
         self.scrape = Scrape(
             hub, self.gate, measures, authenticator, self.readiness.ready, settings.scrape_token
@@ -74,6 +78,7 @@ class Front:
             Router(self.execution.execute),
             self._mcp,
             self.scrape,
+            ReplacementDoor(hub, settings.shards),
             self._quart(),
             measures,
             settings.timeouts,
@@ -82,6 +87,7 @@ class Front:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
         """Warm the discovery index, then watch the barrier; left when the last request is answered."""
+        await self.backups.remove_leftovers()
         async with self._mcp.run():
             self._warm = True
             watching = asyncio.create_task(self.readiness.watch())
@@ -125,9 +131,11 @@ def _answer(error: KeyLoadError) -> QuartResponse:
     return QuartResponse(response.body, response.status, headers)
 
 
-def build(hub: WorkerHub, settings: FrontSettings, clock: Callable[[], int] = wall_ticks) -> Front:
-    """The front over `hub`; `clock` gives ticks of 100 ns since 1970."""
-    return Front(hub, settings, clock)
+def build(
+    hub: WorkerHub, settings: FrontSettings, shelf: Shelf, clock: Callable[[], int] = wall_ticks
+) -> Front:
+    """The front over `hub`; `shelf` takes its backups, `clock` gives ticks of 100 ns since 1970."""
+    return Front(hub, settings, shelf, clock)
 
 
 async def serve(front: Front, listener: socket.socket, until: Callable[[], Awaitable[Any]]) -> None:

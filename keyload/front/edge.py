@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import uuid4
 
 from keyload.contract.errors import KeyLoadError
 from keyload.contract.operation import Operation
@@ -20,6 +21,8 @@ from keyload.front.calls import Caller, RequestContext
 from keyload.front.exchange import Disconnected, Exchange, Receive, Scope, Send, Timeouts
 from keyload.front.mcp import early_error, inspect
 from keyload.front.measures import Measures
+from keyload.front.replacement import PATH as REPLACEMENT_PATH
+from keyload.front.replacement import ReplacementDoor
 from keyload.front.responses import Response
 from keyload.front.scrape import PATH, Scrape
 from keyload.link import log
@@ -45,6 +48,7 @@ class Edge:
         router: routes.Router,
         mcp: Asgi,
         scrape: Scrape,
+        replacement: ReplacementDoor,
         other: Asgi,
         measures: Measures,
         timeouts: Timeouts | None = None,
@@ -54,6 +58,7 @@ class Edge:
         self._router = router
         self._mcp = mcp
         self._scrape = scrape
+        self._replacement = replacement
         self._other = other
         self._measures = measures
         self._timeouts = timeouts or Timeouts()
@@ -71,6 +76,8 @@ class Edge:
             await self._serve_mcp(Exchange(scope, receive, send, self._timeouts))
         elif path == PATH and scope["method"] == "GET":
             await self._serve_scrape(Exchange(scope, receive, send, self._timeouts))
+        elif path == REPLACEMENT_PATH:
+            await self._serve_replacement(Exchange(scope, receive, send, self._timeouts))
         else:
             await self._other(scope, receive, send)
 
@@ -145,6 +152,26 @@ class Edge:
         except KeyLoadError as error:
             response = responses.failure(error)
         await exchange.write(response)
+        await exchange.finish()
+
+    async def _serve_replacement(self, exchange: Exchange) -> None:
+        lease: Lease | None = None
+        try:
+            try:
+                lease = self._gate.reserve("control", exchange.declared_length())
+                caller = await self._authenticator.verify(exchange.scope["headers"])
+                self._gate.verify(lease, caller.principal)
+                body = await exchange.read(self._gate.body_cap("control"))
+                payload = await self._replacement.answer(exchange.scope["method"], caller, body)
+                response = responses.success(payload, str(uuid4()))
+            except KeyLoadError as error:
+                response = responses.failure(error)
+            except Disconnected:
+                return
+            await exchange.write(response)
+        finally:
+            if lease is not None:
+                self._gate.release(lease)
         await exchange.finish()
 
     async def _serve_mcp(self, exchange: Exchange) -> None:

@@ -14,18 +14,21 @@ from itertools import count
 import msgspec
 import zmq
 
-from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.codec.placement import FIRST_EPOCH
+from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.contract.limits import whole
 from keyload.front.barrier import BarrierAnswer, SharedBarrier, lost
 from keyload.front.links import WorkerLink
 from keyload.link import log
 from keyload.link.catalog import Catalog
 from keyload.link.messages import (
+    BackupShard,
     Barrier,
     Cancel,
     CatalogDelta,
     Command,
     Confirmed,
+    Errand,
     Evidence,
     Fault,
     PartitionKey,
@@ -40,10 +43,14 @@ from keyload.link.messages import (
 Answer = Reply | Refusal
 _Result = Reply | Refusal | Confirmed | KeyLoadError
 
+BACKUP_SECONDS = 3600.0
+"""How long one image of a backup may take."""
 LONG_SECONDS = whole("read.deadlineSeconds")
 
 MAX_CALLS = 16_384
 """Calls of all kinds that may be unanswered at once."""
+
+_problems = msgspec.msgpack.Decoder(Problem)
 
 
 class _Call:
@@ -78,7 +85,7 @@ class WorkerHub:
         self.workers = workers
         self.catalog = Catalog()
         self.last_confirmed: float | None = None
-        self._call_seconds = call_ms / 1000
+        self.call_seconds = call_ms / 1000
         self._max_calls = max_calls
         self._on_fault = on_fault
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -88,7 +95,8 @@ class WorkerHub:
         self._reads: dict[int, _Call] = {}  # each in order of its deadlines
         self._long_reads: dict[int, _Call] = {}
         self._commands: dict[int, _Call] = {}
-        self._barrier = SharedBarrier(self._begin_barrier, self._call_seconds)
+        self._backups: dict[int, _Call] = {}
+        self._barrier = SharedBarrier(self._begin_barrier, self.call_seconds)
         self._sweeper: asyncio.TimerHandle | None = None
 
     # -- lifecycle -------------------------------------------------------------------------------------------
@@ -137,7 +145,7 @@ class WorkerHub:
     @property
     def outstanding(self) -> int:
         """Unanswered calls, those whose caller has left included."""
-        return len(self._reads) + len(self._long_reads) + len(self._commands)
+        return sum(len(calls) for calls, _ in self._kinds())
 
     # -- calls -----------------------------------------------------------------------------------------------
 
@@ -153,14 +161,15 @@ class WorkerHub:
         partition: PartitionKey | None,
         payload: bytes,
         control: bool,
+        epoch: int = FIRST_EPOCH,
     ) -> asyncio.Future[Answer]:
         """Submit a write. Raises ResourceExhausted or OwnershipLost when it could not be submitted."""
         link = self._link(shard % self.workers)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        call = self._register(self._commands, link, 2 * self._call_seconds, partial(_settle, future))
+        call = self._register(self._commands, link, 2 * self.call_seconds, partial(_settle, future))
         message = Command(
             call, shard, operation, principal, catalog_version, command_id, fingerprint, partition, payload,
-            control,
+            control, epoch,
         )  # fmt: skip
         link.send(message, len(payload))
         return future
@@ -174,6 +183,7 @@ class WorkerHub:
         catalog_version: int,
         partition: PartitionKey | None,
         payload: bytes,
+        epoch: int = FIRST_EPOCH,
         long: bool = False,
     ) -> asyncio.Future[Answer]:
         """Ask for a read; the future fails with OwnershipLost when no answer comes in time.
@@ -184,12 +194,12 @@ class WorkerHub:
         link = self._link(shard % self.workers)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if long:
-            seconds = 2 * self._call_seconds + LONG_SECONDS
+            seconds = 2 * self.call_seconds + LONG_SECONDS
             call = self._register(self._long_reads, link, seconds, partial(_settle, future))
             future.add_done_callback(partial(self._cancelled, call))
         else:
-            call = self._register(self._reads, link, self._call_seconds, partial(_settle, future))
-        message = Read(call, shard, operation, principal, catalog_version, partition, payload)
+            call = self._register(self._reads, link, self.call_seconds, partial(_settle, future))
+        message = Read(call, shard, operation, principal, catalog_version, partition, payload, epoch)
         link.send(message, len(payload))
         return future
 
@@ -205,7 +215,15 @@ class WorkerHub:
         if link is None:
             raise recovering()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        link.send(Usage(self._register(self._reads, link, self._call_seconds, partial(_settle, future))))
+        link.send(Usage(self._register(self._reads, link, self.call_seconds, partial(_settle, future))))
+        return future
+
+    def backup(self, shard: int, backup: str) -> asyncio.Future[Answer]:
+        """Ask for the image of a shard in a backup; UnknownWriteOutcome when no answer comes."""
+        link = self._link(shard % self.workers)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        call = self._register(self._backups, link, BACKUP_SECONDS, partial(_settle, future))
+        link.send(BackupShard(call, shard, backup))
         return future
 
     def confirm(self) -> asyncio.Future[int]:
@@ -214,7 +232,12 @@ class WorkerHub:
 
     def _kinds(self) -> tuple[tuple[dict[int, _Call], Callable[[], KeyLoadError]], ...]:
         """The calls of each kind, with the failure of those that get no answer."""
-        return (self._reads, lost), (self._long_reads, lost), (self._commands, unknown_outcome)
+        return (
+            (self._reads, lost),
+            (self._long_reads, lost),
+            (self._commands, unknown_outcome),
+            (self._backups, unknown_outcome),
+        )
 
     def _link(self, worker: int) -> WorkerLink:
         """The way to a worker that has replayed its shards; until then RecoveryRequired (STO-6, STO-11)."""
@@ -244,7 +267,7 @@ class WorkerHub:
             answer(recovering())
             return
         number = self._register(
-            self._reads, link, self._call_seconds, partial(self._confirmed, answer), barrier=True
+            self._reads, link, self.call_seconds, partial(self._confirmed, answer), barrier=True
         )
         link.send(Barrier(number))
 
@@ -268,7 +291,7 @@ class WorkerHub:
             for number in expired:
                 calls.pop(number).answer(failure())
         self._barrier.expire(now)
-        self._sweeper = loop.call_later(self._call_seconds / 20, self._sweep)
+        self._sweeper = loop.call_later(self.call_seconds / 20, self._sweep)
 
     # -- what workers say ------------------------------------------------------------------------------------
 
@@ -278,7 +301,9 @@ class WorkerHub:
         elif isinstance(message, CatalogDelta):
             self._take_catalog(link, message)
         elif isinstance(message, Evidence):
-            self._relay_evidence(link, message)
+            self._relay(link, message.call, message.read)
+        elif isinstance(message, Errand):
+            self._relay(link, message.call, message.command)
         elif isinstance(message, Ready):
             self._complete[link.worker] = message.complete
             log.event(log.Category.WORKER_READY, worker=link.worker, complete=message.complete)
@@ -286,14 +311,14 @@ class WorkerHub:
             self._take_fault(link, message)
 
     def _answered(self, link: WorkerLink, message: Reply | Refusal | Confirmed) -> None:
-        call = next((calls[message.call] for calls, _ in self._kinds() if message.call in calls), None)
-        if call is None:
+        calls = next((calls for calls, _ in self._kinds() if message.call in calls), None)
+        if calls is None:
             return  # its time was over
+        call = calls[message.call]
         if call.link is not link or (isinstance(message, Confirmed) and not call.barrier):
             log.event(log.Category.LINK_MESSAGE_UNEXPECTED, worker=link.worker)
             return
-        for calls, _ in self._kinds():
-            calls.pop(message.call, None)
+        del calls[message.call]
         call.answer(message)
 
     def _take_catalog(self, link: WorkerLink, delta: CatalogDelta) -> None:
@@ -311,17 +336,20 @@ class WorkerHub:
             if worker != 0:
                 other.send(delta, size)
 
-    def _relay_evidence(self, asker: WorkerLink, message: Evidence) -> None:
-        """Run a worker's read where its shard lives; answer it under the worker's own number."""
-        answer = partial(_return_evidence, asker, message.call)
-        read = message.read
+    def _relay(self, asker: WorkerLink, call: int, asked: Read | Command) -> None:
+        """Have a worker's read or command run where its shard lives; answer it under the worker's own
+        number."""
+        answer = partial(_return, asker, call)
         try:
-            link = self._link(read.shard % self.workers)
+            link = self._link(asked.shard % self.workers)
         except KeyLoadError as error:
             answer(error)
             return
-        number = self._register(self._reads, link, self._call_seconds, answer)
-        link.send(msgspec.structs.replace(read, call=number), len(read.payload))
+        if isinstance(asked, Read):
+            number = self._register(self._reads, link, self.call_seconds, answer)
+        else:
+            number = self._register(self._commands, link, 2 * self.call_seconds, answer)
+        link.send(msgspec.structs.replace(asked, call=number), len(asked.payload))
 
     def _take_fault(self, link: WorkerLink, message: Fault) -> None:
         category = message.category if _is_category(message.category) else "unnamed"
@@ -332,6 +360,13 @@ class WorkerHub:
         self._complete[link.worker] = False
         if self._on_fault is not None:
             self._on_fault(link.worker, category)
+
+
+def payload_of(answer: Answer) -> bytes:
+    """The result of an answer; a refusal is raised as the failure it carries."""
+    if isinstance(answer, Refusal):
+        raise KeyLoadError.from_problem(_problems.decode(answer.payload))
+    return answer.payload
 
 
 def recovering() -> KeyLoadError:
@@ -357,16 +392,16 @@ def _settle(future: asyncio.Future[Answer], result: _Result) -> None:
         future.set_result(result)
 
 
-def _return_evidence(asker: WorkerLink, call: int, result: _Result) -> None:
+def _return(asker: WorkerLink, call: int, result: _Result) -> None:
     if isinstance(result, Reply):
         asker.send(Reply(call, result.payload), len(result.payload))
         return
     if isinstance(result, Refusal):
-        payload = result.payload
+        refusal = msgspec.structs.replace(result, call=call)
     else:
         failure = result if isinstance(result, KeyLoadError) else lost()
-        payload = msgspec.msgpack.encode(failure.problem)
-    asker.send(Refusal(call, payload), len(payload))
+        refusal = Refusal(call, msgspec.msgpack.encode(failure.problem))
+    asker.send(refusal, len(refusal.payload))
 
 
 def _is_category(text: str) -> bool:

@@ -11,29 +11,37 @@ from typing import Any
 
 import msgspec
 
+from keyload.codec.placement import Place, place_of
 from keyload.contract.catalog import ResourceDefinition
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
+from keyload.contract.tables import (
+    ALL_SHARDS,
+    BINDINGS,
+    DISPATCH_PAUSED,
+    KEYS,
+    NODES,
+    PLACEMENTS,
+    PRINCIPALS,
+    REPLACEMENTS,
+    RESOURCES,
+    SWITCHES,
+    TABLES,
+    UNDER_WAY,
+    VOTERS,
+    Binding,
+    Node,
+    Replacement,
+    Voters,
+)
 from keyload.link.messages import CatalogDelta, PartitionKey
-
-RESOURCES = "resources"
-PRINCIPALS = "principals"
-KEYS = "keys"
-SWITCHES = "switches"
-DISPATCH_PAUSED = ("dispatchPaused",)
 
 Row = tuple[str, tuple[str, ...], bytes | None]
 """Table, key parts, the record as MessagePack."""
 
-TABLES: dict[str, Any] = {
-    RESOURCES: ResourceDefinition,  # key: tenantId, databaseId, name
-    PRINCIPALS: PrincipalRecord,  # key: id
-    KEYS: ApiKeyRecord,  # key: id
-    SWITCHES: bool,  # key: name of the switch
-}
-
 
 class Catalog:
-    """Resources, principals, keys and switches as of `version`, the applied index of the system shard."""
+    """Resources, principals, keys, switches and placements as of `version`, the applied index of the system
+    shard."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -102,6 +110,31 @@ class Catalog:
     def key(self, key_id: str) -> ApiKeyRecord | None:
         """The stored key record, revoked and expired ones included."""
         return self._rows[KEYS].get((key_id,))
+
+    def place(self, partition: PartitionKey, shards: int) -> Place:
+        """Where a partition lives; `shards` is the number of data shards. Raises Corruption for a damaged
+        directory (CLU-33)."""
+        return place_of(self._rows[PLACEMENTS].get(partition), partition, shards)
+
+    @property
+    def binding(self) -> Binding | None:
+        """The assignment of a partition that has begun and is not settled, None when there is none."""
+        return self._rows[BINDINGS].get(UNDER_WAY)
+
+    @property
+    def nodes(self) -> dict[int, Node]:
+        """The registered nodes by number; none in a store of one node, and before the first leader."""
+        return {row.number: row for row in self._rows[NODES].values()}
+
+    @property
+    def voters(self) -> Voters | None:
+        """The voters of all shards as they were registered or exchanged last."""
+        return self._rows[VOTERS].get(ALL_SHARDS)
+
+    @property
+    def replacement(self) -> Replacement | None:
+        """The exchange of a voter that is under way, None when there is none."""
+        return self._rows[REPLACEMENTS].get(UNDER_WAY)
 
     @property
     def admits_nobody(self) -> bool:

@@ -12,8 +12,8 @@ EXIT_DAMAGED = 5
 
 
 class PeerAddress(msgspec.Struct, frozen=True):
-    """One voter: `number` is its 1-based place in the ordered list of voters, `host` and `port` its peer
-    address (worker K listens on `port` + K), `public_key` its CURVE key in Z85.
+    """One node of the cluster: `number` is never used twice, `host` and `port` are its peer address (worker K
+    listens on `port` + K), `public_key` its CURVE key in Z85, `origin` its public origin.
     """
 
     number: int
@@ -21,6 +21,7 @@ class PeerAddress(msgspec.Struct, frozen=True):
     host: str
     port: int
     public_key: str
+    origin: str = ""
 
 
 class Bootstrap(msgspec.Struct, frozen=True):
@@ -55,8 +56,8 @@ class StorageTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything one worker needs. `peers` is empty for a node alone, else holds every voter, itself
-    included.
+    """Everything one worker needs. `peers` is empty for a node alone, else holds the voters of its settings,
+    itself included.
 
     `shards` is the number of data shards; shard 0 comes on top. `guard` is a digest of the guard record that
     peers compare at first contact (CLU-21). Durations are in milliseconds.
@@ -88,3 +89,9 @@ class WorkerLaunch(msgspec.Struct, frozen=True, kw_only=True):
     outbox_max_bytes: int = 1 << 30
     outbox_when_full: str = "dropUnpinned"
     commands: CommandLimits = CommandLimits()
+
+    @property
+    def first_voters(self) -> tuple[int, ...]:
+        """Numbers of the voters a shard begins with. They are 1 to their number, whoever has been exchanged
+        since: an exchange changes numbers, never how many there are (CLU-19)."""
+        return tuple(range(1, len(self.peers) + 1)) or (self.node_number,)

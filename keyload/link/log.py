@@ -46,6 +46,8 @@ class Category(StrEnum):
     PEER_SHARD_UNKNOWN = "peer-shard-unknown"
     PEER_MESSAGE_MALFORMED = "peer-message-malformed"
     PEER_SOURCE_DIFFERS = "peer-source-differs"
+    MEMBERSHIP_CHANGED = "membership-changed"
+    VOTERS_CHANGED = "voters-changed"
     CATALOG_INVALID = "catalog-invalid"
     COMMAND_FAILED = "command-failed"
     READ_FAILED = "read-failed"

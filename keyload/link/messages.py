@@ -7,10 +7,15 @@ MessagePack bytes (`payload`) that only the process that executes it decodes.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
-PartitionKey = tuple[str, str, str, str]
-"""tenantId, databaseId, transactionDomainId, partitionKey."""
+from keyload.codec.identity import PartitionKey
+from keyload.codec.placement import FIRST_EPOCH
+
+INTERNAL = ""
+"""The principal of commands that the server issues by itself; no stored one can be called so (SEC-9)."""
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -18,7 +23,9 @@ class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Command(_Message, frozen=True, tag="c"):
-    """A write. `partition` None means the global scope, kept by shard 0 (CMD-15).
+    """A write. `partition` None means the global scope, kept by shard 0 (CMD-15). `epoch` is the placement
+    epoch by which `shard` was chosen for the partition (CLU-31). `principal` is INTERNAL in commands of the
+    server itself.
 
     `command_id` is 16 bytes, `fingerprint` 32 bytes (CMD-17), `payload` the request record as MessagePack
     (`msgspec.msgpack.encode` of the contract type; of a bool for a boolean request), `control` the admission
@@ -35,10 +42,11 @@ class Command(_Message, frozen=True, tag="c"):
     partition: PartitionKey | None
     payload: bytes
     control: bool = False
+    epoch: int = FIRST_EPOCH
 
 
 class Read(_Message, frozen=True, tag="r"):
-    """A read of one shard behind a barrier begun after it arrived (CLU-24)."""
+    """A read of one shard behind a barrier begun after it arrived (CLU-24); `epoch` as in `Command`."""
 
     call: int
     shard: int
@@ -47,6 +55,7 @@ class Read(_Message, frozen=True, tag="r"):
     catalog_version: int
     partition: PartitionKey | None
     payload: bytes
+    epoch: int = FIRST_EPOCH
 
 
 class Barrier(_Message, frozen=True, tag="b"):
@@ -71,10 +80,15 @@ class Reply(_Message, frozen=True, tag="y"):
 
 
 class Refusal(_Message, frozen=True, tag="x"):
-    """Failure: `payload` is the `Problem` as MessagePack."""
+    """Failure: `payload` is the `Problem` as MessagePack.
+
+    With `again` it is none yet: the call met a partition that is being placed. The front chooses the shard
+    anew and sends the call again under the same identity; the problem is what to tell when time is over.
+    """
 
     call: int
     payload: bytes
+    again: bool = False
 
 
 class Cancel(_Message, frozen=True, tag="z"):
@@ -98,6 +112,15 @@ class Usage(_Message, frozen=True, tag="u"):
     """Asks a worker for its admission counters and shard states; answered by `Reply` with JSON."""
 
     call: int
+
+
+class BackupShard(_Message, frozen=True, tag="s"):
+    """Asks for an image of a shard in the backup `backup` (32 hex digits), cut behind a barrier begun after
+    it arrived; answered by `Reply` with the JSON of a `backup.ShardImage` once the file is durable."""
+
+    call: int
+    shard: int
+    backup: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 
 
 class Fault(_Message, frozen=True, tag="!"):
@@ -130,11 +153,22 @@ class Forward(_Message, frozen=True, tag="w"):
 
 
 class ForwardReply(_Message, frozen=True, tag="v"):
-    """The leader's definite answer to a `Forward`: `refused` tells whether `payload` is a Problem."""
+    """The leader's answer to a `Forward`: `refused` tells whether `payload` is a Problem, `again` is as in
+    `Refusal`."""
 
     call: int
     refused: bool
     payload: bytes
+    again: bool = False
+
+
+class Condition(_Message, frozen=True, tag="n"):
+    """How a node is, told to its peers once a second: its clock in ticks, and whether it has room for new
+    writes.
+    """
+
+    ticks: int
+    room: bool
 
 
 class Evidence(_Message, frozen=True, tag="e"):
@@ -172,7 +206,14 @@ class SnapshotChunk(_Message, frozen=True, tag="sc"):
     data: bytes
 
 
-FrontToWorker = Command | Read | Barrier | Cancel | CatalogDelta | Usage | Reply | Refusal
-WorkerToFront = Reply | Refusal | Confirmed | CatalogDelta | Fault | Ready | Evidence
+class Errand(_Message, frozen=True, tag="i"):
+    """A worker asks its front to have a command of the server itself executed in another worker's shard."""
+
+    call: int
+    command: Command
+
+
+FrontToWorker = Command | Read | Barrier | Cancel | CatalogDelta | Usage | BackupShard | Reply | Refusal
+WorkerToFront = Reply | Refusal | Confirmed | CatalogDelta | Fault | Ready | Evidence | Errand
 Snapshot = SnapshotOffer | SnapshotWant | SnapshotChunk
-PeerToPeer = Raft | Forward | ForwardReply | Snapshot
+PeerToPeer = Raft | Forward | ForwardReply | Condition | Snapshot

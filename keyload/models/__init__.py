@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from keyload.models import batches
 from keyload.models.catalog import dispatch, resources
-from keyload.models.cluster import status
+from keyload.models.cluster import placement, status
 from keyload.models.context import CommandHandler, MutationHandler, ReadHandler
 from keyload.models.documents import reads, writes
 from keyload.models.security import credentials, principals
@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, CommandHandler] = MappingProxyType(
         "keyload_principals_configure": principals.CONFIGURE,
         "keyload_credentials_configure": credentials.CONFIGURE,
         "keyload_admin_dispatch": dispatch.DISPATCH,
+        "keyload_admin_partition_placement_bind": placement.BIND,
     }
 )
 """Commands by the name of their operation."""
@@ -34,6 +35,7 @@ READS: Mapping[str, ReadHandler] = MappingProxyType(
         "keyload_documents_get": reads.GET,
         "keyload_admin_resources_list": resources.LIST,
         "keyload_admin_status": status.STATUS,
+        "keyload_admin_partition_placement_read": placement.READ,
     }
 )
 """Reads by the name of their operation."""

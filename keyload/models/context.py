@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Protocol
 
 import msgspec
 
+from keyload.codec.identity import PartitionKey
 from keyload.contract.catalog import ResourceDefinition
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
@@ -18,9 +19,6 @@ from keyload.contract.shared import DurabilityProfile
 from keyload.models.budget import Budget
 from keyload.models.security.rights import Rights
 from keyload.storage.txn import Reader, Txn
-
-PartitionKey = tuple[str, str, str, str]
-"""tenantId, databaseId, transactionDomainId, partitionKey."""
 
 Receipt = tuple[str, str, str, int]
 """kind, resource, id, revision of an effect (CMD-13)."""
@@ -64,6 +62,16 @@ class NeedsEvidence(Exception):
         self.payload = payload
 
 
+class Unsettled(Exception):
+    """The command has no answer yet and is to be sent again under the same identity. What it has written
+    stays written, and no outcome is stored; `failure` is what to tell when its time is over.
+    """
+
+    def __init__(self, failure: KeyLoadError) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
 class Effect(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One accepted primitive effect of a command, for the outbox (CHG-14).
 
@@ -80,6 +88,7 @@ class CommandContext:
     """Everything a command handler may know; one per executed command.
 
     `instant` is the logged instant in ticks (CON-72), `position` the commit position, `command_id` 16 bytes,
+    `fingerprint` that of the command (CMD-17), `data_shards` the number of data shards of the cluster,
     `from_events` tells that document effects come from a projection or subscription (DOC-14). Effects and the
     event sequence count only when the command succeeds. `mutations` holds the handlers by record type;
     `receipts` are those of the command's `CommitReceipt`, if it answers one.
@@ -89,11 +98,13 @@ class CommandContext:
         "atomic_partition_id",
         "catalog",
         "command_id",
+        "data_shards",
         "derived_bytes",
         "durability",
         "effects",
         "event_sequence",
         "evidence",
+        "fingerprint",
         "from_events",
         "incarnation",
         "instant",
@@ -122,11 +133,13 @@ class CommandContext:
         ownership_epoch: int,
         event_sequence: int,
         command_id: bytes,
+        fingerprint: bytes,
         request_bytes: int,
         instant: int,
         position: int,
         incarnation: str,
         durability: DurabilityProfile,
+        data_shards: int,
         evidence: tuple[Evidence, ...] = (),
     ) -> None:
         self.txn = txn
@@ -140,11 +153,13 @@ class CommandContext:
         self.ownership_epoch = ownership_epoch
         self.event_sequence = event_sequence
         self.command_id = command_id
+        self.fingerprint = fingerprint
         self.request_bytes = request_bytes
         self.instant = instant
         self.position = position
         self.incarnation = incarnation
         self.durability = durability
+        self.data_shards = data_shards
         self.evidence = evidence
         self.effects: list[Effect] = []
         self.receipts: Sequence[Receipt] | None = None
@@ -190,7 +205,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
     node_id: str
     leader: str | None
-    voters: int
+    voters: tuple[str, ...]
     durability: str
     applied: int
     read_generation: int
@@ -203,6 +218,7 @@ class ReadContext:
         "budget",
         "catalog",
         "cut",
+        "data_shards",
         "incarnation",
         "node",
         "now",
@@ -224,6 +240,7 @@ class ReadContext:
         cut: int,
         now: int,
         incarnation: str,
+        data_shards: int,
         budget: Budget,
         node: NodeFacts | None = None,
     ) -> None:
@@ -236,6 +253,7 @@ class ReadContext:
         self.cut = cut
         self.now = now
         self.incarnation = incarnation
+        self.data_shards = data_shards
         self.budget = budget
         self.node = node
 

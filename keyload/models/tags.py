@@ -11,6 +11,7 @@ SHARD_META = b"m"
 DIRECTORY = b"p"
 CATALOG = b"r"
 OUTCOME_LOG = b"l"
+RESTORE = b"t"
 
 # In the space of a partition, and of the global scope.
 HEAD = b"h"

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import zmq
 
-from keyload.node.addresses import Address, Origin, is_loopback, is_private, read_address, read_origin
+from keyload.link.addresses import Address, Origin, is_loopback, is_private, read_address, read_origin
 from keyload.node.settings import NodeSettings
 
 MIN_ADMIN_SECRET = 32
@@ -172,6 +172,8 @@ def _distinct(settings: NodeSettings) -> Iterator[str]:
     for name, values in zip(names, zip(*members, strict=True), strict=True):
         if len(set(values)) != len(values):
             yield f"Setting peers: {name} must differ between all voters."
+    if len(set(settings.numbers)) != len(settings.numbers):
+        yield "Setting peers: number must differ between all voters; without one it is the place in the list."
     addresses = [_address("peers.peerAddress", peer.peer_address) for peer in settings.peers]
     for one, other in combinations(addresses, 2):
         if one.host == other.host and abs(one.port - other.port) < settings.workers:

@@ -6,14 +6,14 @@ import hashlib
 
 import msgspec
 
+from keyload.link.addresses import read_address
 from keyload.link.launch import Bootstrap, CommandLimits, PeerAddress, StorageTimes, WorkerLaunch
-from keyload.node.addresses import read_address
 from keyload.node.settings import NodeSettings
-from keyload.storage.directory import Guard, Identity
+from keyload.storage.directory import Guard, Identity, kept_numbers
 
-DURABILITY_ALONE = "ProcessDurable"
-DURABILITY_CLUSTER = "QuorumProcessDurable"
-"""Profiles reached until power loss is proven (CMD-32, STO-27)."""
+DURABILITY_ALONE = "LocalDurable"
+DURABILITY_CLUSTER = "QuorumDurable"
+"""The profiles that the trials of kills and power losses stand for (CMD-32, STO-27)."""
 
 
 def durability(settings: NodeSettings) -> str:
@@ -23,22 +23,25 @@ def durability(settings: NodeSettings) -> str:
 
 def identity(settings: NodeSettings) -> Identity:
     """Whose data directory it is, with the guard record (CLU-6)."""
-    guard = Guard(tuple(peer.id for peer in settings.peers), settings.workers, settings.data_shards)
+    voters = tuple(peer.id for peer in settings.peers)
+    guard = Guard(voters, settings.workers, settings.data_shards, kept_numbers(settings.numbers))
     return Identity(settings.incarnation.lower(), settings.node_id, guard)
 
 
 def guard_digest(settings: NodeSettings) -> bytes:
-    """SHA-256 of what all voters must have in common; peers compare it at first contact (CLU-21, ADM-22)."""
-    keys = [(peer.id, peer.public_key) for peer in settings.peers]
-    shared = (identity(settings).digest(), keys, msgspec.structs.astuple(settings.outbox))
+    """SHA-256 of what all nodes must have in common; peers compare it at first contact (CLU-21, ADM-22).
+
+    The voters are not in it: they change by exchange, and each proves itself by its key.
+    """
+    shared = (identity(settings).digest(), msgspec.structs.astuple(settings.outbox))
     return hashlib.sha256(msgspec.msgpack.encode(shared)).digest()
 
 
 def worker_launch(settings: NodeSettings, worker: int, endpoint: str) -> WorkerLaunch:
     """The message that starts worker `worker` of this node on the ipc `endpoint`."""
     peers = [
-        PeerAddress(number, peer.id, address.host, address.port, peer.public_key)
-        for number, peer in enumerate(settings.peers, 1)
+        PeerAddress(number, peer.id, address.host, address.port, peer.public_key, peer.public_endpoint)
+        for number, peer in zip(settings.numbers, settings.peers, strict=True)
         for address in (read_address(peer.peer_address),)
     ]
     limits = msgspec.structs.asdict(settings.admission.command)

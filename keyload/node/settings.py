@@ -24,12 +24,17 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
 
 class Peer(_Group, frozen=True):
-    """One voter (CLU-1): `peer_address` is `host:port`; its worker K listens on `port` + K."""
+    """One voter (CLU-1): `peer_address` is `host:port`; its worker K listens on `port` + K.
+
+    `number` is for a voter that came by an exchange: the next one never used before (CLU-19). Without it the
+    place in the list is the number.
+    """
 
     id: Text
     public_endpoint: Text
     peer_address: Text
     public_key: Annotated[str, Meta(min_length=40, max_length=40)]
+    number: Annotated[int, Meta(ge=1, le=65_535)] | None = None
 
 
 class Timings(_Group, frozen=True):
@@ -159,9 +164,15 @@ class NodeSettings(_Group, frozen=True):
         return self.shards if self.shards is not None else 3 * self.workers
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """The number of each voter, in their order."""
+        return tuple(peer.number or place for place, peer in enumerate(self.peers, 1))
+
+    @property
     def number(self) -> int:
-        """The 1-based place of this node among the voters; 1 for a node alone."""
-        return next((place for place, peer in enumerate(self.peers, 1) if peer.id == self.node_id), 1)
+        """The number of this node; 1 for a node alone."""
+        pairs = zip(self.peers, self.numbers, strict=True)
+        return next((number for peer, number in pairs if peer.id == self.node_id), 1)
 
 
 SECRETS = ("signing_key", "peer_secret_key", "admin_key", "scrape_token")

@@ -12,6 +12,7 @@ from keyload.storage.install import finish_install, install, pending_install, re
 from keyload.storage.keys import WriteSet, logical_form, pack_writes, stored_form, unpack_writes
 from keyload.storage.layout import Position
 from keyload.storage.manifest import CHUNK_BYTES, SnapshotManifest, unpack_manifest
+from keyload.storage.opening import open_states
 from keyload.storage.reader import Charge, StoreReader
 from keyload.storage.shard_log import ShardLog
 from keyload.storage.snapshot import (
@@ -56,6 +57,7 @@ __all__ = [
     "install",
     "logical_form",
     "mark_clean",
+    "open_states",
     "pack_writes",
     "pending_install",
     "private_directory",

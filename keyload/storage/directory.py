@@ -26,13 +26,24 @@ _BEGUN = "identity.begun"
 Count = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 
 
-class Guard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Guard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What must never change silently: the ordered voters (none for a node alone), workers per node, data
-    shards."""
+    shards, and the voters' numbers where those are not their places (`kept_numbers`)."""
 
     voters: tuple[str, ...]
     workers: Count
     shards: Count
+    numbers: tuple[Count, ...] = ()
+
+    @property
+    def voter_numbers(self) -> tuple[int, ...]:
+        """The number of each voter, in their order."""
+        return self.numbers or tuple(range(1, len(self.voters) + 1))
+
+
+def kept_numbers(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """The numbers of voters as a guard record keeps them: nothing while they are the places (CLU-19)."""
+    return () if numbers == tuple(range(1, len(numbers) + 1)) else numbers
 
 
 class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -44,8 +55,9 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     formats: dict[str, int] = msgspec.field(default_factory=lambda: dict(FORMATS))
 
     def digest(self) -> bytes:
-        """SHA-256 of incarnation and guard, equal on all nodes of a cluster; peers compare it (CLU-21)."""
-        return hashlib.sha256(msgspec.json.encode((self.incarnation, self.guard))).digest()
+        """SHA-256 of what never changes, equal on all nodes of a cluster; peers compare it (CLU-21)."""
+        fixed = (self.incarnation, self.guard.workers, self.guard.shards, sorted(self.formats.items()))
+        return hashlib.sha256(msgspec.json.encode(fixed)).digest()
 
 
 class NodeDirectory:
@@ -77,6 +89,18 @@ class NodeDirectory:
         """Where a worker keeps its files."""
         return self.root / f"worker-{worker}"
 
+    def identity(self) -> Identity:
+        """Whose directory it is. NotFound when it holds no store; Corruption and FormatUnsupported as
+        `establish`.
+        """
+        stored = files.read_small(self.root / _IDENTITY, IDENTITY_BYTES)
+        if stored is None:
+            raise KeyLoadError(ErrorCode.NOT_FOUND, "The directory holds no store.")
+        identity = _decoded(stored)
+        if identity.formats != FORMATS:
+            raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, "The directory has unknown format versions.")
+        return identity
+
     def establish(self, identity: Identity, *, segment_bytes: int = segments.SEGMENT_BYTES) -> None:
         """Make an empty directory that of `identity`, or make sure it is already.
 
@@ -104,11 +128,27 @@ class NodeDirectory:
         for worker in range(identity.guard.workers):
             directory = self.worker_directory(worker)
             files.private_directory(directory)
+            files.private_directory(directory / "wal")
             segments.begin_log(
                 directory / "wal", segments.LogOwner(worker, identity.incarnation), segment_bytes
             )
         files.write_durably(self.root / _IDENTITY, content)
         (self.root / _BEGUN).unlink()
+
+    def follow(self, voters: tuple[str, ...], numbers: tuple[int, ...]) -> bool:
+        """Take the voters after an exchange into the guard record, durably (CLU-19); False when the record
+        knows of a later exchange, or of this one, and nothing was changed.
+
+        Errors: Corruption when the record is missing or malformed.
+        """
+        stored = _decoded(files.read_small(self.root / _IDENTITY, IDENTITY_BYTES) or b"")
+        guard = stored.guard
+        changed = msgspec.structs.replace(guard, voters=voters, numbers=kept_numbers(numbers))
+        if changed == guard or max(numbers) < max(guard.voter_numbers, default=0):
+            return False
+        content = msgspec.json.encode(msgspec.structs.replace(stored, guard=changed))
+        files.write_durably(self.root / _IDENTITY, msgspec.json.format(content))
+        return True
 
     def close(self) -> None:
         """Give up this process's share of the lock."""
@@ -133,10 +173,22 @@ def _compare(stored: Identity, expected: Identity) -> None:
     """Refuse a directory that is another node's, naming what differs."""
     if stored.formats != FORMATS:
         raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, "The directory has unknown format versions.")
+    _compare_voters(stored, expected)
     for name in ("incarnation", "node_id", "guard"):
         if getattr(stored, name) != getattr(expected, name):
             detail = f"The directory belongs to another node: its {name} differs from the configured one."
             raise KeyLoadError(ErrorCode.CONFLICT, detail)
+
+
+def _compare_voters(stored: Identity, expected: Identity) -> None:
+    """Tell apart the one difference that an exchange of voters explains."""
+    same = msgspec.structs.replace(expected.guard, voters=stored.guard.voters, numbers=stored.guard.numbers)
+    if stored.node_id != expected.node_id or same != stored.guard or same == expected.guard:
+        return
+    kept = zip(stored.guard.voters, stored.guard.voter_numbers, strict=True)
+    voters = ", ".join(f"{name} (number {number})" for name, number in kept)
+    detail = f"The guard record of this directory has the voters {voters}; the settings name others (peers)."
+    raise KeyLoadError(ErrorCode.CONFLICT, detail)
 
 
 def _decoded(content: bytes) -> Identity:

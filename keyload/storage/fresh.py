@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
+from typing import NoReturn
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import files
@@ -42,17 +43,17 @@ def allocate(directory: Path, size: int, zeroed_until: Event | None = None) -> i
     except OSError as error:
         if descriptor >= 0:
             os.close(descriptor)
-        raise given_up(directory, error) from error
+        give_up(directory, error)
     return descriptor
 
 
-def given_up(directory: Path, error: OSError) -> Exception:
-    """Remove the file after `error`, and say what to raise."""
+def give_up(directory: Path, error: OSError) -> NoReturn:
+    """Remove the file after `error`, and raise ResourceExhausted for a full disk, else the error."""
     path_in(directory).unlink(missing_ok=True)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         detail = "There is no room for the next segment of the log."
-        return KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, detail)
-    return error
+        raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, detail) from error
+    raise error
 
 
 def _fill(descriptor: int, size: int, until: Event) -> None:

@@ -182,7 +182,7 @@ def begin_segment(
         segment.sync()
     except OSError as error:
         segment.close()
-        raise fresh.given_up(directory, error) from error
+        fresh.give_up(directory, error)
     try:
         fresh.path_in(directory).rename(segment_path(directory, header.number))
         files.sync_directory(directory)
@@ -194,7 +194,6 @@ def begin_segment(
 
 def begin_log(directory: Path, owner: LogOwner, size: int) -> None:
     """Make the first segment of a log that has none. Errors as of `fresh.allocate`."""
-    files.private_directory(directory)
     if not segment_numbers(directory):
         header = SegmentHeader(size, FIRST_SEGMENT, 1, new_mark())
         begin_segment(directory, owner, header, fresh.allocate(directory, size), []).close()

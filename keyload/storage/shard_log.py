@@ -14,15 +14,21 @@ from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import segments
 from keyload.storage.layout import Position
 
+CACHE_ENTRIES = 65_536
 _ENTRY_OVERHEAD = 200
 """Bytes that a cached payload costs beside its own."""
 
 
 class PayloadCache:
-    """The newest payloads of all shards of a worker within a bound of bytes, oldest dropped first."""
+    """The newest payloads of all shards of a worker within bounds of bytes and entries, oldest dropped first.
 
-    def __init__(self, maximum_bytes: int) -> None:
+    The only cache of a worker that holds data. Each payload is kept under its shard and its position in the
+    log, and dropped when the log replaces what stands there (STO-15).
+    """
+
+    def __init__(self, maximum_bytes: int, maximum_entries: int = CACHE_ENTRIES) -> None:
         self._maximum_bytes = maximum_bytes
+        self._maximum_entries = maximum_entries
         self._bytes = 0
         self._payloads: OrderedDict[tuple[int, int], bytes] = OrderedDict()
 
@@ -35,7 +41,7 @@ class PayloadCache:
         self.discard(shard, index)
         self._payloads[shard, index] = payload
         self._bytes += len(payload) + _ENTRY_OVERHEAD
-        while self._bytes > self._maximum_bytes:
+        while self._bytes > self._maximum_bytes or len(self._payloads) > self._maximum_entries:
             self._drop_oldest()
 
     def discard(self, shard: int, index: int) -> None:

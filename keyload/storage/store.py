@@ -86,7 +86,7 @@ class Store:
         _check_files(directory)
         saved = checkpoint.load(directory)
         self._directory = directory
-        self._maximum_bytes = maximum_bytes
+        self._maximum_bytes = min(maximum_bytes, map_bytes // 2)
         self._step = step
         self._owner = os.getpid()
         self._pinned: Checkpoint | None = None
@@ -264,7 +264,8 @@ class Store:
 
     @property
     def full(self) -> bool:
-        """Whether the state has reached `maximum_bytes` (STO-19)."""
+        """Whether the state has reached `maximum_bytes`, or half of its address space, because pages that a
+        checkpoint or a reader keeps need room there too (STO-19)."""
         return self.used_bytes >= self._maximum_bytes
 
     def reader_check(self) -> int:

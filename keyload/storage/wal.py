@@ -14,7 +14,7 @@ from typing import Self
 
 from keyload.consensus.messages import Entry, HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.storage import fresh, records, segments
+from keyload.storage import files, fresh, records, segments
 from keyload.storage.fresh import FreshFile
 from keyload.storage.layout import Position
 from keyload.storage.records import Head, Record, RecordKind
@@ -78,10 +78,12 @@ class Wal:
         """Mend what was read, so that all of it is durable, or begin a new log in an empty directory.
 
         Cuts off an incomplete last write. To be called once. Errors: RecoveryRequired when files cannot be
-        written, ResourceExhausted when there is no room for a first segment.
+        written, ResourceExhausted when there is no room for a first segment, Corruption when the directory is
+        a link.
         """
         found, self._found = self._found, None
         try:
+            files.private_directory(self._directory)
             if found is None:
                 segments.begin_log(self._directory, self._owner, self._segment_bytes)
                 found = self._read([segments.FIRST_SEGMENT])

@@ -25,15 +25,7 @@ from keyload.link import log
 from keyload.link.launch import EXIT_DAMAGED, WorkerLaunch
 from keyload.link.log import Category
 from keyload.models.outbox import OutboxLimits
-from keyload.storage import (
-    SnapshotManifest,
-    Store,
-    Wal,
-    finish_install,
-    pending_install,
-    private_directory,
-    recover_state,
-)
+from keyload.storage import Store, Wal, open_states, private_directory, recover_state
 from keyload.worker.executor import Executor
 from keyload.worker.loop import Worker
 from keyload.worker.shard import Shard
@@ -124,38 +116,16 @@ def build(
         segment_bytes=launch.storage.segment_bytes,
         step=step,
     )
-    stores = _open_states(launch, wal, directory, step)
+    stores = open_states(
+        directory,
+        wal,
+        shard_numbers(launch),
+        launch.maximum_bytes,
+        membership=_configured(launch).packed(),
+        step=step,
+    )
     shards = {number: _shard(number, launch, wal, store, step) for number, store in stores.items()}
     return Worker(launch, context=context, wal=wal, shards=shards, step=step, lifeline=lifeline)
-
-
-def _open_states(launch: WorkerLaunch, wal: Wal, directory: Path, step: Step) -> dict[int, Store]:
-    """Open the state of every shard, compare it with the log before anything of that is changed, and begin
-    the log; a snapshot whose installation was cut short is installed.
-    """
-    stores: dict[int, Store] = {}
-    installed: dict[Path, SnapshotManifest] = {}
-    try:
-        for number in shard_numbers(launch):
-            place = directory / f"shard-{number}"
-            snapshot = pending_install(place)
-            store = stores[number] = Store(
-                place, launch.maximum_bytes, membership=_configured(launch).packed(), step=step
-            )
-            if snapshot is not None:
-                installed[place] = snapshot
-            elif not wal.log(number).holds(store.applied.index, store.applied.term):
-                detail = "The log lacks entries that the state of a shard holds."
-                raise KeyLoadError(ErrorCode.CORRUPTION, detail)
-        wal.begin()
-        for place, snapshot in installed.items():
-            wal.rebase(snapshot.shard, snapshot.index, snapshot.term)
-            finish_install(place)
-    except BaseException:
-        for store in stores.values():
-            store.close(durable=False)
-        raise
-    return stores
 
 
 def shard_numbers(launch: WorkerLaunch) -> list[int]:
@@ -180,6 +150,7 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, store: Store, step: Step
         shard=number,
         incarnation=launch.incarnation,
         durability=launch.durability,
+        data_shards=launch.shards,
         outbox=OutboxLimits(
             launch.outbox_max_records, launch.outbox_max_bytes, launch.outbox_when_full == "dropUnpinned"
         ),
@@ -190,7 +161,7 @@ def _shard(number: int, launch: WorkerLaunch, wal: Wal, store: Store, step: Step
 
 def _configured(launch: WorkerLaunch) -> Membership:
     """The replicas a new state begins with; entries of the log change them."""
-    return Membership(tuple(peer.number for peer in launch.peers) or (launch.node_number,))
+    return Membership(launch.first_voters)
 
 
 if __name__ == "__main__":

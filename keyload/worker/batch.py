@@ -9,22 +9,19 @@ from keyload.models.context import Evidence, NeedsEvidence
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
-    """A command that waits, with what was read for it in other shards.
-
-    `internal` marks a command the server itself issues; nothing that came from outside may carry it (SEC-9).
-    """
+    """A command that waits, with what was read for it in other shards."""
 
     command: Command
     evidence: tuple[Evidence, ...] = ()
-    internal: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """The answer of a command or read: the result as JSON text, or the `Problem` as MessagePack when
-    refused."""
+    refused. With `again` the front is to send the call again (`keyload.link.messages.Refusal`)."""
 
     refused: bool
     payload: bytes
+    again: bool = False
 
 
 class Batch(msgspec.Struct):

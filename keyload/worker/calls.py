@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from keyload.contract.errors import ErrorCode
-from keyload.link.messages import Barrier, Command, Read
+from keyload.link.messages import BackupShard, Barrier, Command, Read
 from keyload.models.context import NeedsEvidence
 from keyload.worker import answers
 from keyload.worker.batch import Answer, Pending
@@ -59,13 +59,13 @@ class Missing(NamedTuple):
 
 
 class ReadCall(NamedTuple):
-    """A read, or the confirmation of the catalog, that waits for its barrier.
+    """A read, the confirmation of the catalog, or the image of a shard, that waits for its barrier.
 
     The barrier must be reached until `deadline`, a long read be done until `until`. `missing` is the command
     whose evidence this read fetches, when no front asked for it.
     """
 
-    message: Read | Barrier
+    message: Read | Barrier | BackupShard
     deadline: float
     until: float = 0.0
     missing: Missing | None = None

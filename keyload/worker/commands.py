@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from keyload.codec.identity import atomic_partition_id, data_shard
+from keyload.codec.placement import FIRST_EPOCH, Place
 from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.link.catalog import Catalog
 from keyload.link.messages import (
@@ -36,6 +36,7 @@ from keyload.worker.space import Space
 
 NO_SPACE = answers.refused(ErrorCode.RESOURCE_EXHAUSTED, "The store has no room for new writes; reads go on.")
 
+_GLOBAL = Place(0, FIRST_EPOCH)
 _NUMBER_BITS = 62
 """The numbers of forwarded commands begin at a random place in each life of a worker: the leader may still
 answer a command of a former life, and that answer must not be taken for one of this life.
@@ -82,6 +83,14 @@ class CommandDesk:
         self._send_peer = send_peer
         self._next_call = secrets.randbits(_NUMBER_BITS)
         self._evidence: dict[int, Missing] = {}
+        self._displaced: list[CommandCall] = []
+        """Commands whose evidence lies in a partition that is being placed: they ask anew at the next
+        tick."""
+
+    def next_number(self) -> int:
+        """A number under which this worker asks somebody else."""
+        self._next_call += 1
+        return self._next_call
 
     # -- arrival
 
@@ -137,8 +146,7 @@ class CommandDesk:
                 self._forward(shard, leader, call)
 
     def _forward(self, shard: Shard, leader: int, call: CommandCall) -> None:
-        number = self._next_call
-        self._next_call += 1
+        number = self.next_number()
         shard.forwarded[number] = call
         call.submitted = True
         self._send_peer(leader, Forward(call=number, origin=self._me, command=call.command))
@@ -153,14 +161,14 @@ class CommandDesk:
         if shard is None:
             return
         code = _code(reply.payload) if reply.refused else None
-        if code == ErrorCode.OWNERSHIP_LOST:
+        if code == ErrorCode.OWNERSHIP_LOST and not reply.again:
             self._again(shard, reply.call, now)
             return
         call = shard.forwarded.pop(reply.call)
         if reply.refused and code is None:
             self.finish(call, unanswered(call))
         else:
-            self.finish(call, Answer(refused=reply.refused, payload=reply.payload))
+            self.finish(call, Answer(reply.refused, reply.payload, reply.again))
 
     def _again(self, shard: Shard, number: int, now: float) -> None:
         call = shard.forwarded.pop(number, None)
@@ -175,21 +183,24 @@ class CommandDesk:
         shard.
         """
         call, needs = missing
-        partition = needs.partition
-        shard = 0 if partition is None else data_shard(atomic_partition_id(*partition), self._data_shards)
-        number = self._next_call
-        self._next_call += 1
-        command = call.command
+        command, partition = call.command, needs.partition
+        try:
+            place = _GLOBAL if partition is None else self._catalog.place(partition, self._data_shards)
+        except KeyLoadError as error:
+            self.finish(call, answers.refusal(error))
+            return
+        number = self.next_number()
         read = Read(
             number,
-            shard,
+            place.shard,
             needs.read,
             command.principal,
             command.catalog_version,
             partition,
             needs.payload,
+            place.epoch,
         )
-        local = self._shards.get(shard)
+        local = self._shards.get(place.shard)
         if local is not None:
             deadline = now + self._call_seconds
             local.reads.add(ReadCall(read, deadline, deadline, missing))
@@ -201,7 +212,8 @@ class CommandDesk:
         """The front brings the evidence that was asked for with this number."""
         missing = self._evidence.pop(answer.call, None)
         if missing is not None:
-            self.evidence_found(missing, Answer(isinstance(answer, Refusal), answer.payload))
+            again = isinstance(answer, Refusal) and answer.again
+            self.evidence_found(missing, Answer(isinstance(answer, Refusal), answer.payload, again))
 
     def evidence_found(self, missing: Missing, answer: Answer) -> None:
         """A command's evidence is there: it goes back to the head of its queue, unless nobody could be
@@ -209,21 +221,22 @@ class CommandDesk:
         call, needs = missing
         if call.answered:
             return
+        if answer.again:
+            self._displaced.append(call)
+            return
         if answer.refused and _code(answer.payload) in NO_EVIDENCE:
             self.finish(call, unanswered(call))
             return
         found = context.Evidence(needs.read, needs.partition, needs.payload, answer.refused, answer.payload)
         pending = call.pending
-        call.pending = Pending(pending.command, (*pending.evidence, found), pending.internal)
+        call.pending = Pending(pending.command, (*pending.evidence, found))
         self._shards[call.command.shard].queue.put_back((call,))
 
     # -- commands of the server itself
 
     def submit_internal(self, command: Command, now: float) -> None:
         """Queue a command that the server issues on its own; nobody waits for its answer (SEC-9)."""
-        call = CommandCall(command, OWN_FRONT, 0, now + self._call_seconds)
-        call.pending = Pending(command, internal=True)
-        self._shards[command.shard].queue.add(call)
+        self._shards[command.shard].queue.add(CommandCall(command, OWN_FRONT, 0, now + self._call_seconds))
 
     # -- answers
 
@@ -234,9 +247,11 @@ class CommandDesk:
         call.answered = True
         self._gate.release(call)
         if call.origin != OWN_FRONT:
-            self._send_peer(call.origin, ForwardReply(call.call, answer.refused, answer.payload))
+            self._send_peer(
+                call.origin, ForwardReply(call.call, answer.refused, answer.payload, answer.again)
+            )
         elif call.call:
-            self._send_front((Refusal if answer.refused else Reply)(call.call, answer.payload))
+            self._send_front(answers.message(call.call, answer))
 
     def finish_all(self, completed: list[Completed]) -> None:
         """Answer what a shard completed."""
@@ -244,7 +259,11 @@ class CommandDesk:
             self.finish(call, answer)
 
     def sweep(self, now: float) -> None:
-        """Give up evidence whose command is answered or too late."""
+        """Give up evidence whose command is answered or too late; send displaced commands back to their
+        queue."""
+        displaced, self._displaced = self._displaced, []
+        for call in displaced:
+            self._shards[call.command.shard].queue.put_back((call,))
         for number, (call, _) in list(self._evidence.items()):
             if call.answered or call.deadline <= now:
                 del self._evidence[number]

@@ -21,11 +21,11 @@ from keyload.contract.mutations import MUTATIONS as MUTATION_RULES
 from keyload.contract.operations import OPERATIONS
 from keyload.contract.shared import DurabilityProfile
 from keyload.link import log
-from keyload.link.launch import Bootstrap
 from keyload.link.log import Category
-from keyload.link.messages import Command
+from keyload.link.messages import INTERNAL, Command
 from keyload.models import COMMANDS, MUTATIONS
 from keyload.models.catalog import FreshCatalog
+from keyload.models.cluster import placement
 from keyload.models.context import (
     CatalogView,
     CommandContext,
@@ -34,17 +34,24 @@ from keyload.models.context import (
     NeedsEvidence,
     PartitionKey,
     Receipt,
+    Unsettled,
 )
 from keyload.models.outbox import OutboxLimits, append
 from keyload.models.partitions import GLOBAL_NUMBER, PartitionHead, ShardMeta, load_head, load_meta
-from keyload.models.partitions.head import HEAD, META, partition_number
+from keyload.models.partitions.head import (
+    HEAD,
+    META,
+    closed_entry,
+    number_entry,
+    partition_entry,
+)
 from keyload.models.partitions.keys import META_KEY, directory_key, head_key
 from keyload.models.receipts import guid_bytes
-from keyload.models.security.bootstrap import bootstrap
 from keyload.models.security.rights import Rights, rights_of
 from keyload.storage.txn import Reader, Txn
 from keyload.worker import answers, outcomes
 from keyload.worker.batch import Answer, Batch, Pending
+from keyload.worker.internal import CLOSE, SETTLE, SYSTEM_COMMANDS, SystemFacts
 from keyload.worker.outcomes import OUTCOME, Outcome, Refused
 
 MAX_COMMANDS = 256
@@ -58,26 +65,30 @@ TICKS_PER_DAY = 864_000_000_000
 CLOCK_TOLERANCE = 2_500_000
 """How far, in ticks, the clock may lie behind the last logged instant: 250 ms (SCH-2)."""
 
-BOOTSTRAP = "internal.bootstrap"
-
 _UNAUTHENTICATED = answers.refused(ErrorCode.UNAUTHENTICATED, "There is no valid current identity.")
 _UNKNOWN = answers.refused(
     ErrorCode.UNKNOWN_WRITE_OUTCOME, "The command met an internal failure; repeat it with the same identity."
+)
+_CLOSED = answers.again(
+    KeyLoadError(ErrorCode.OWNERSHIP_LOST, "The partition is being placed; nothing was submitted.")
 )
 _CLOCK = answers.refused(ErrorCode.CLOCK_UNCERTAIN, "The clock of the leader lies behind the last command.")
 
 
 class _Scope:
-    """A partition, or the global scope, during one batch: its number, head and whether anything was stored
-    in it."""
+    """A partition, or the global scope, during one batch: its number, head, whether anything was stored in
+    it, and up to which placement epoch it is closed here."""
 
-    __slots__ = ("atomic_id", "fresh", "head", "head_changed", "number", "partition", "used")
+    __slots__ = ("atomic_id", "closed", "fresh", "head", "head_changed", "number", "partition", "used")
 
-    def __init__(self, partition: PartitionKey | None, number: int, fresh: bool, head: PartitionHead) -> None:
+    def __init__(
+        self, partition: PartitionKey | None, number: int, fresh: bool, head: PartitionHead, closed: int = 0
+    ) -> None:
         self.partition = partition
         self.number = number
         self.fresh = fresh
         self.head = head
+        self.closed = closed
         self.head_changed = False
         self.used = False
         self.atomic_id = "" if partition is None else atomic_partition_id(*partition)
@@ -86,8 +97,9 @@ class _Scope:
 class Executor:
     """Executes the commands of one shard.
 
-    `incarnation` is the guid text of the store, `durability` the profile commits reach. The registries of
-    handlers are arguments, so that tests can add a model.
+    `incarnation` is the guid text of the store, `durability` the profile commits reach, `data_shards` the
+    number of data shards of the cluster. The registries of handlers are arguments, so that tests can add a
+    model.
     """
 
     def __init__(
@@ -96,6 +108,7 @@ class Executor:
         shard: int,
         incarnation: str,
         durability: str,
+        data_shards: int,
         outbox: OutboxLimits | None = None,
         outcomes_retention_days: int = 7,
         commands: Mapping[str, CommandHandler] = COMMANDS,
@@ -105,6 +118,9 @@ class Executor:
         self.incarnation = incarnation
         self.incarnation_bytes = guid_bytes(incarnation)
         self.durability = DurabilityProfile(durability)
+        self.data_shards = data_shards
+        self.heard: frozenset[int] = frozenset()
+        """Nodes that answer this leader, itself included, as the worker saw them last (CLU-19)."""
         self.outbox = OutboxLimits() if outbox is None else outbox
         self.commands = commands
         self.mutations: Mapping[type, MutationHandler] = {
@@ -157,7 +173,8 @@ class _Run:
     def answer(self, place: int, item: Pending) -> Answer | None:
         """Execute one command; None when it waits for evidence."""
         try:
-            return self._internal(item.command) if item.internal else self._command(item)
+            internal = item.command.principal == INTERNAL
+            return self._internal(item.command) if internal else self._command(item)
         except NeedsEvidence as need:
             self.evidence.append((place, need))
             return None
@@ -174,7 +191,7 @@ class _Run:
         if count:
             for scope in self.scopes.values():
                 if scope.used and scope.fresh and scope.partition is not None:
-                    writes[directory_key(scope.partition)] = scope.number.to_bytes(8, "big")
+                    writes[directory_key(scope.partition)] = number_entry(scope.number)
                 if scope.head_changed:
                     writes[head_key(scope.number)] = HEAD.encode(scope.head)
             if self.stored:
@@ -208,25 +225,9 @@ class _Run:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return answers.refused(ErrorCode.VALIDATION, "The request cannot be decoded.")
         scope = self._scope(command.partition)
-        head = scope.head
-        context = CommandContext(
-            txn=Txn(self.txn),
-            rights=rights,
-            catalog=self.catalog,
-            mutations=executor.mutations,
-            partition=scope.partition,
-            atomic_partition_id=scope.atomic_id,
-            partition_number=scope.number,
-            ownership_epoch=head.ownership_epoch,
-            event_sequence=head.event_sequence,
-            command_id=command.command_id,
-            request_bytes=len(command.payload),
-            instant=self.instant,
-            position=self.position + 1,
-            incarnation=executor.incarnation,
-            durability=executor.durability,
-            evidence=item.evidence,
-        )
+        if command.epoch <= scope.closed:
+            return _CLOSED
+        context = self._context(scope, rights, item)
         prefix = outcomes.outcome_prefix(scope.number, command.principal)
         key = prefix + command.command_id
         try:
@@ -242,6 +243,8 @@ class _Run:
             answer = answers.success(handler.execute(context, request))
             head = self._head_after(scope, context)
             size = _bounded_size(context.txn.writes)
+        except Unsettled as wait:
+            return self._unsettled(wait, context)
         except KeyLoadError as error:
             return self._refused(error, scope, prefix, context, command)
         self._succeeded(answer, scope, prefix, context, command)
@@ -251,6 +254,29 @@ class _Run:
             scope.head_changed = True
         return answer
 
+    def _context(self, scope: _Scope, rights: Rights, item: Pending) -> CommandContext:
+        command, executor = item.command, self.executor
+        return CommandContext(
+            txn=Txn(self.txn),
+            rights=rights,
+            catalog=self.catalog,
+            mutations=executor.mutations,
+            partition=scope.partition,
+            atomic_partition_id=scope.atomic_id,
+            partition_number=scope.number,
+            ownership_epoch=scope.head.ownership_epoch,
+            event_sequence=scope.head.event_sequence,
+            command_id=command.command_id,
+            fingerprint=command.fingerprint,
+            request_bytes=len(command.payload),
+            instant=self.instant,
+            position=self.position + 1,
+            incarnation=executor.incarnation,
+            durability=executor.durability,
+            data_shards=executor.data_shards,
+            evidence=item.evidence,
+        )
+
     def _succeeded(
         self, answer: Answer, scope: _Scope, prefix: bytes, context: CommandContext, command: Command
     ) -> None:
@@ -258,6 +284,13 @@ class _Run:
         result = answer.payload if context.receipts is None else None
         self._store(scope, prefix, context, command, context.receipts, result, None)
         context.txn.merge_into(self.txn)
+
+    def _unsettled(self, wait: Unsettled, context: CommandContext) -> Answer:
+        """Keep what a command has begun, without an outcome; its caller asks again."""
+        if context.txn.writes:
+            context.txn.merge_into(self.txn)
+            self.position += 1
+        return answers.again(wait.failure)
 
     def _refused(
         self, error: KeyLoadError, scope: _Scope, prefix: bytes, context: CommandContext, command: Command
@@ -293,23 +326,25 @@ class _Run:
         problem: Refused | None,
     ) -> None:
         """Take the next position and keep the outcome of the command under its identity (CMD-15, CMD-29)."""
-        executor = self.executor
         self.position += 1
         scope.used = True
         outcome = Outcome(
             command.fingerprint,
-            executor.incarnation_bytes,
+            self.executor.incarnation_bytes,
             context.rights.record.policy_epoch,
             self.instant,
             self.position,
             context.ownership_epoch,
-            executor.durability,
+            self.executor.durability,
             receipts,
             result,
             problem,
         )
-        self.txn.put(prefix + command.command_id, OUTCOME.encode(outcome))
-        self.stored.setdefault(prefix, []).append(command.command_id)
+        self._keep(prefix, command.command_id, outcome)
+
+    def _keep(self, prefix: bytes, command_id: bytes, outcome: Outcome) -> None:
+        self.txn.put(prefix + command_id, OUTCOME.encode(outcome))
+        self.stored.setdefault(prefix, []).append(command_id)
 
     def _replay(self, known: bytes, scope: _Scope, rights: Rights, command: Command) -> Answer:
         """Answer from a stored outcome (CMD-18, CMD-19, CMD-23, CMD-24).
@@ -354,12 +389,12 @@ class _Run:
     def _open(self, partition: PartitionKey | None) -> _Scope:
         if partition is None:
             return _Scope(None, GLOBAL_NUMBER, False, load_head(self.txn, GLOBAL_NUMBER))
-        number = partition_number(self.txn, partition)
-        if number is not None:
-            return _Scope(partition, number, False, load_head(self.txn, number))
+        entry = partition_entry(self.txn, partition)
+        if entry.number is not None:
+            return _Scope(partition, entry.number, False, load_head(self.txn, entry.number))
         number = self.next_number
         self.next_number += 1
-        return _Scope(partition, number, True, PartitionHead())
+        return _Scope(partition, number, True, PartitionHead(), entry.closed)
 
     def _rights(self, principal_id: str) -> Rights | None:
         """The caller's rights; in shard 0 read anew for each command, since the one before may have
@@ -375,13 +410,54 @@ class _Run:
             return rights
 
     def _internal(self, command: Command) -> Answer:
-        """A command of the server itself (SEC-9); it keeps no outcome and may be repeated."""
-        if command.operation != BOOTSTRAP or self.executor.shard != 0:
+        """A command of the server itself (SEC-9); it keeps no outcome of its own and may be repeated."""
+        operation, partition = command.operation, command.partition
+        if operation == CLOSE and partition is not None and self.executor.shard != 0:
+            return answers.success(self._close(partition, command.epoch))
+        if operation == SETTLE and self.executor.shard == 0:
+            settling = msgspec.msgpack.decode(command.payload, type=placement.SettleRequest)
+            return answers.success(self._settle(settling))
+        handler = SYSTEM_COMMANDS.get(operation) if self.executor.shard == 0 else None
+        if handler is None:
             return answers.refused(ErrorCode.NOT_FOUND, "There is no such command.")
-        request = msgspec.msgpack.decode(command.payload, type=Bootstrap)
-        written = bootstrap(self.txn, request.key_id, request.verifier)
-        self.position += written
-        return answers.success(written)
+        facts = SystemFacts(self.instant, self.executor.data_shards, self.executor.heard)
+        self.position += 1
+        return answers.success(handler(self.txn, command.payload, facts))
+
+    def _close(self, partition: PartitionKey, epoch: int) -> bool:
+        """Close an empty partition up to a placement epoch; False when it holds anything (CLU-32).
+
+        It takes a position in any case: what the answer rests on must be committed before it leaves.
+        """
+        self.position += 1
+        scope = self._scope(partition)
+        if scope.used or not scope.fresh:
+            return False
+        if epoch > scope.closed:
+            scope.closed = epoch
+            self.txn.put(directory_key(partition), closed_entry(epoch))
+        return True
+
+    def _settle(self, request: placement.SettleRequest) -> bool:
+        """End the binding under way and keep the outcome of its command; False when it is not that one."""
+        binding = FreshCatalog(self.txn).binding
+        if binding is None or binding.number != request.number:
+            return False
+        refusal = placement.settle(self.txn, binding, request.closed)
+        self.position += 1
+        outcome = Outcome(
+            binding.fingerprint,
+            self.executor.incarnation_bytes,
+            binding.policy_epoch,
+            self.instant,
+            self.position,
+            self._scope(None).head.ownership_epoch,
+            self.executor.durability,
+            result=answers.success(True).payload if refusal is None else None,
+            problem=None if refusal is None else outcomes.refused_parts(refusal),
+        )
+        self._keep(outcomes.outcome_prefix(GLOBAL_NUMBER, binding.principal), binding.command_id, outcome)
+        return True
 
 
 def _bounded_size(writes: dict[bytes, bytes | None]) -> int:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
+from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.link.catalog import Catalog
 from keyload.link.messages import CatalogDelta
 from keyload.models.catalog import CATALOG_RANGE, parse_row_key
@@ -46,5 +49,9 @@ class CatalogFeed:
         self._publish(CatalogDelta(version=index, whole=False, rows=rows))
 
     def _publish(self, delta: CatalogDelta) -> None:
-        self._catalog.apply(delta)
+        """Take over and send a delta; Corruption when a row is none (CLU-33)."""
+        try:
+            self._catalog.apply(delta)
+        except (KeyError, msgspec.MsgspecError) as error:
+            raise KeyLoadError(ErrorCode.CORRUPTION, "A row of the catalog cannot be read.") from error
         self._send(delta)

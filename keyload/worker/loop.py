@@ -21,10 +21,12 @@ from keyload.link.framing import FrameError, pack, unpack_from_front
 from keyload.link.launch import WorkerLaunch
 from keyload.link.log import Category
 from keyload.link.messages import (
+    BackupShard,
     Barrier,
     Cancel,
     CatalogDelta,
     Command,
+    Condition,
     Fault,
     Forward,
     ForwardReply,
@@ -44,9 +46,12 @@ from keyload.link.peers import PeerLinks
 from keyload.storage import Wal, mark_clean
 from keyload.worker.admission import CommandGate
 from keyload.worker.commands import CommandDesk
+from keyload.worker.conditions import Conditions
+from keyload.worker.duties import Duties
 from keyload.worker.feed import CatalogFeed
 from keyload.worker.front import FrontQueue, front_socket
-from keyload.worker.leadership import Leadership
+from keyload.worker.images import ImageDesk
+from keyload.worker.nodes import Nodes
 from keyload.worker.readers import ReadDesk
 from keyload.worker.shard import Shard
 from keyload.worker.space import Space
@@ -84,15 +89,12 @@ class Worker:
         self._front = front_socket(context, launch.endpoint)
         self._to_front = FrontQueue(self._front, self._state_for_front)
         self._links = _peer_links(context, launch)
-        self._inputs: dict[zmq.Socket[bytes] | int, Callable[[float], None]] = {
-            self._front: self._receive_front
-        }
-        if self._links is not None:
-            self._inputs[self._links.gate] = self._answer_handshakes
-            self._inputs[self._links.inbox] = self._receive_peers
+        self._linked = launch.peers
         self.catalog = Catalog()
+        self._nodes = Nodes(launch, self.catalog)
         self.gate = CommandGate(launch.commands)
         self._space = Space(Path(launch.directory), launch.minimum_free_bytes, shards)
+        self._conditions = Conditions(_other_nodes(launch), self._send_peer)
         self._feed = CatalogFeed(self.catalog, self._to_front.append) if 0 in shards else None
         self._commands = CommandDesk(
             me=launch.node_number,
@@ -106,21 +108,33 @@ class Worker:
             send_front=self._to_front.append,
             send_peer=self._send_peer,
         )
+        self._images = ImageDesk(Path(launch.directory), self._to_front.append)
         self.reads = ReadDesk(
             launch,
             shards=shards,
             catalog=self.catalog,
+            nodes=self._nodes,
             send_front=self._to_front.append,
             evidence_found=self._commands.evidence_found,
+            take_image=self._images.ask,
         )
-        self._inputs[self.reads.pool.descriptor] = self.reads.pool.receive
-        self._leadership = Leadership(launch, shards, self._commands, time.monotonic())
+        self._inputs = self._all_inputs()
+        self._duties = Duties(
+            launch,
+            shards,
+            catalog=self.catalog,
+            commands=self._commands,
+            conditions=self._conditions,
+            send_front=self._to_front.append,
+            now=time.monotonic(),
+        )
         self._upkeep = Upkeep(
             launch,
             wal,
             shards,
             now=time.monotonic(),
             space=self._space,
+            images=self._images,
             send=self._send_peer,
             release=self.reads.drain,
             replaced=self._replaced,
@@ -128,6 +142,17 @@ class Worker:
         )
         self._announced = False
         self._unfinished = True
+
+    def _all_inputs(self) -> Mapping[zmq.Socket[bytes] | int, Callable[[float], None]]:
+        """Everything the loop listens to, with what takes it in."""
+        inputs: dict[zmq.Socket[bytes] | int, Callable[[float], None]] = {
+            self._front: self._receive_front,
+            self.reads.pool.descriptor: self.reads.pool.receive,
+        }
+        if self._links is not None:
+            inputs[self._links.gate] = self._answer_handshakes
+            inputs[self._links.inbox] = self._receive_peers
+        return inputs
 
     # -- life
 
@@ -143,6 +168,8 @@ class Worker:
                 self._front.send(pack([Fault("worker-stopped")]), zmq.NOBLOCK)
             self._front.close(linger=200)
             raise
+        finally:
+            self._images.close()
         self._say_goodbye()
 
     def _work(self) -> None:
@@ -158,9 +185,9 @@ class Worker:
             if self._lifeline in events and closing_at is None:
                 poller.unregister(self._lifeline)
                 closing_at = time.monotonic() + CLOSING_SECONDS
-                self._leadership.resign()
+                self._duties.resign()
             self._turn(events)
-            if closing_at is not None and self._leadership.idle():
+            if closing_at is not None and self._duties.idle():
                 break
 
     def close(self) -> None:
@@ -196,7 +223,7 @@ class Worker:
                 receive(now)
         if now >= self._next_tick:
             self._tick(now)
-        ticks = time.time_ns() // 100
+        ticks = wall_ticks()
         for shard in self._shards.values():
             self._commands.route(shard, now)
             executed = shard.execute(self.catalog, ticks)
@@ -227,7 +254,7 @@ class Worker:
         match message:
             case Command():
                 self._commands.from_front(message, now)
-            case Read() | Barrier():
+            case Read() | Barrier() | BackupShard():
                 self.reads.arrive(message, now)
             case Cancel():
                 self.reads.cancel(message.call, now)
@@ -238,7 +265,8 @@ class Worker:
                     Reply(message.call, usage(self._launch, self.gate, self._shards, self._wal))
                 )
             case Reply() | Refusal():
-                self._commands.evidence_from_front(message)
+                if not self._duties.answered(message, now):
+                    self._commands.evidence_from_front(message)
             case _:
                 log.event(Category.LINK_MESSAGE_UNEXPECTED)
 
@@ -258,6 +286,8 @@ class Worker:
                     self._commands.forward_answered(message, now)
                 case SnapshotOffer() | SnapshotWant() | SnapshotChunk():
                     self._upkeep.arrived(number, message, now)
+                case Condition():
+                    self._conditions.heard(number, message, now, wall_ticks())
 
     def _step_raft(self, number: int, shard_number: int, payload: bytes) -> None:
         shard = self._shards.get(shard_number)
@@ -271,7 +301,7 @@ class Worker:
             return
         for message in messages:
             if message.sender == number:
-                shard.raft.step(message)
+                shard.raft.step(self._space.admitted(message))
             else:
                 log.event(Category.PEER_SOURCE_DIFFERS)
 
@@ -288,11 +318,23 @@ class Worker:
         self._commands.sweep(now)
         self.reads.sweep(now)
         self._space.tick(now)
-        self._leadership.tick(now, time.time_ns() // 100)
+        ticks = wall_ticks()
+        self._conditions.tick(now, ticks, not self._space.low)
+        self._duties.tick(now, ticks)
         self._upkeep.tick(now)
+        self._follow_nodes(now)
         if not self._announced and all(shard.replayed for shard in self._shards.values()):
             self._announced = True
             self._to_front.append(self._replayed())
+
+    def _follow_nodes(self, now: float) -> None:
+        """Link to the nodes that the catalog names (CLU-19)."""
+        if self._links is None:
+            return
+        self._links.tick(now)
+        if self._linked != self._nodes.peers():
+            self._linked = self._nodes.peers()
+            self._links.update(self._linked)
 
     # -- replication
 
@@ -376,6 +418,15 @@ class Worker:
 
     def _replayed(self) -> ShardsReady:
         return ShardsReady(self._launch.worker, sorted(self._shards), True)
+
+
+def wall_ticks() -> int:
+    """The wall clock in ticks of 100 nanoseconds since 1970."""
+    return time.time_ns() // 100
+
+
+def _other_nodes(launch: WorkerLaunch) -> list[int]:
+    return [peer.number for peer in launch.peers if peer.number != launch.node_number]
 
 
 def _peer_links(context: zmq.Context[zmq.Socket[bytes]], launch: WorkerLaunch) -> PeerLinks | None:

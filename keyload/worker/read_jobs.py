@@ -20,11 +20,14 @@ RECEIVE_BYTES = 1 << 18
 
 
 class Setup(msgspec.Struct, frozen=True, array_like=True, tag="s"):
-    """The first message to a reader process: whose data it reads. `directory` is that of the worker."""
+    """The first message to a reader process: whose data it reads. `directory` is that of the worker,
+    `data_shards` the number of data shards of the node.
+    """
 
     worker: int
     directory: str
     incarnation: str
+    data_shards: int
 
 
 class Job(msgspec.Struct, frozen=True, array_like=True, tag="j"):

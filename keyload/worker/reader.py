@@ -73,6 +73,7 @@ class _Reader:
         self._reads = reads
         self._directory = Path()
         self._incarnation = ""
+        self._data_shards = 0
         self._stores: dict[int, Onlooker] = {}
         self._answerers: dict[int, ReadAnswerer] = {}
 
@@ -81,6 +82,7 @@ class _Reader:
         log.name_process(f"worker-{setup.worker}-reader")
         self._directory = Path(setup.directory)
         self._incarnation = setup.incarnation
+        self._data_shards = setup.data_shards
 
     def run(self, job: Job) -> Answer:
         """Make one read at a cut of its own."""
@@ -111,7 +113,10 @@ class _Reader:
     def _answerer(self, shard: int) -> ReadAnswerer:
         if shard not in self._answerers:
             self._answerers[shard] = ReadAnswerer(
-                shard=shard, incarnation=self._incarnation, reads=self._reads
+                shard=shard,
+                incarnation=self._incarnation,
+                data_shards=self._data_shards,
+                reads=self._reads,
             )
         return self._answerers[shard]
 

@@ -14,11 +14,13 @@ from keyload.contract.limits import whole
 from keyload.contract.operations import OPERATIONS
 from keyload.link.catalog import Catalog
 from keyload.link.launch import WorkerLaunch
-from keyload.link.messages import Barrier, Confirmed, Read, Refusal, Reply, WorkerToFront
+from keyload.link.messages import BackupShard, Barrier, Confirmed, Read, WorkerToFront
 from keyload.models.context import NodeFacts
 from keyload.storage import Reader
+from keyload.worker import answers
 from keyload.worker.batch import Answer
 from keyload.worker.calls import Missing, ReadCall, refusal
+from keyload.worker.nodes import Nodes
 from keyload.worker.pool import LongRead, ReaderPool
 from keyload.worker.read_jobs import Setup
 from keyload.worker.reads import ReadAnswerer
@@ -27,9 +29,13 @@ from keyload.worker.shard import Shard
 MAX_WAITING = 4096
 """Reads one shard may hold; the front's admission keeps below it."""
 
+CHECK_SECONDS = 1.0
+"""How often the places of dead reader processes are freed: until then they keep old pages in use."""
+
 LONG_SECONDS = whole("read.deadlineSeconds")
 
 EvidenceFound = Callable[[Missing, Answer], None]
+TakeImage = Callable[[Shard, BackupShard], None]
 
 
 class ReadDesk:
@@ -41,30 +47,38 @@ class ReadDesk:
         *,
         shards: Mapping[int, Shard],
         catalog: Catalog,
+        nodes: Nodes,
         send_front: Callable[[WorkerToFront], None],
         evidence_found: EvidenceFound,
+        take_image: TakeImage,
     ) -> None:
         self._launch = launch
         self._shards = shards
         self._catalog = catalog
+        self._nodes = nodes
         self._send_front = send_front
         self._evidence_found = evidence_found
+        self._take_image = take_image
         self._answerers = {
-            number: ReadAnswerer(shard=number, incarnation=launch.incarnation) for number in shards
+            number: ReadAnswerer(shard=number, incarnation=launch.incarnation, data_shards=launch.shards)
+            for number in shards
         }
         self._later: list[ReadCall] = []
+        self._next_check = 0.0
         self.pool = ReaderPool(
-            Setup(launch.worker, f"{launch.directory}/worker-{launch.worker}", launch.incarnation),
+            Setup(
+                launch.worker,
+                f"{launch.directory}/worker-{launch.worker}",
+                launch.incarnation,
+                launch.shards,
+            ),
             self._deliver,
         )
-        self._names = {peer.number: peer.node_id for peer in launch.peers} or {
-            launch.node_number: launch.node_id
-        }
 
-    def arrive(self, message: Read | Barrier, now: float) -> None:
-        """A read or a catalog confirmation from the front."""
+    def arrive(self, message: Read | Barrier | BackupShard, now: float) -> None:
+        """What the front asks that waits for a barrier."""
         read = ReadCall(message, now + self._launch.call_ms / 1000, now + LONG_SECONDS)
-        shard = self._shards.get(message.shard if isinstance(message, Read) else 0)
+        shard = self._shards.get(0 if isinstance(message, Barrier) else message.shard)
         if shard is None:
             self._refuse(read, ErrorCode.OWNERSHIP_LOST)
         elif not shard.replayed:
@@ -91,6 +105,8 @@ class ReadDesk:
                 message = read.message
                 if isinstance(message, Barrier):
                     self._send_front(Confirmed(message.call, self._catalog.version))
+                elif isinstance(message, BackupShard):
+                    self._take_image(shard, message)
                 elif message.catalog_version > self._catalog.version:
                     self._later.append(read)
                 elif runs_long(message.operation):
@@ -114,8 +130,8 @@ class ReadDesk:
     def _facts(self, shard: Shard) -> NodeFacts:
         return NodeFacts(
             node_id=self._launch.node_id,
-            leader=self._names.get(shard.raft.leader or 0),
-            voters=max(1, len(self._launch.peers)),
+            leader=self._nodes.name(shard.raft.leader or 0),
+            voters=self._nodes.names(shard.raft.voters),
             durability=self._launch.durability,
             applied=shard.store.applied.index,
             read_generation=sum(shard.store.generation for shard in self._shards.values()),
@@ -125,8 +141,7 @@ class ReadDesk:
         if read.missing is not None:
             self._evidence_found(read.missing, answer)
         else:
-            kind = Refusal if answer.refused else Reply
-            self._send_front(kind(read.message.call, answer.payload))
+            self._send_front(answers.message(read.message.call, answer))
 
     def _refuse(self, read: ReadCall, code: ErrorCode) -> None:
         self._deliver(read, refusal(code))
@@ -163,6 +178,10 @@ class ReadDesk:
     def sweep(self, now: float) -> None:
         """Refuse the reads that wait too long for their catalog, end long ones that are over time."""
         self.pool.sweep(now)
+        if now >= self._next_check:
+            self._next_check = now + CHECK_SECONDS
+            for shard in self._shards.values():
+                shard.store.reader_check()
         late = [read for read in self._later if read.deadline <= now]
         if late:
             self._later = [read for read in self._later if read.deadline > now]

@@ -17,7 +17,8 @@ from keyload.models import READS
 from keyload.models.budget import Budget
 from keyload.models.catalog import FreshCatalog
 from keyload.models.context import CatalogView, NodeFacts, PartitionKey, ReadContext, ReadHandler
-from keyload.models.partitions import load_meta, partition_number
+from keyload.models.partitions import load_meta
+from keyload.models.partitions.head import NO_ENTRY, partition_entry
 from keyload.models.security.rights import Rights, rights_of
 from keyload.storage.txn import Reader
 from keyload.worker import answers
@@ -25,13 +26,20 @@ from keyload.worker.batch import Answer
 
 MAX_RESULT_BYTES = whole("read.maxResultBytes")
 
+_CLOSED = answers.again(
+    KeyLoadError(ErrorCode.OWNERSHIP_LOST, "The partition is being placed; ask again later.")
+)
+
 
 class ReadAnswerer:
     """Answers the reads of one shard."""
 
-    def __init__(self, *, shard: int, incarnation: str, reads: Mapping[str, ReadHandler] = READS) -> None:
+    def __init__(
+        self, *, shard: int, incarnation: str, data_shards: int, reads: Mapping[str, ReadHandler] = READS
+    ) -> None:
         self._shard = shard
         self._incarnation = incarnation
+        self._data_shards = data_shards
         self._reads = reads
         self._decoders = {name: _decoder(name) for name in reads}
 
@@ -76,15 +84,19 @@ class ReadAnswerer:
             return answers.refused(ErrorCode.NOT_FOUND, "There is no such read.")
         request = self._decoders[read.operation](read.payload)
         partition: PartitionKey | None = read.partition
+        entry = NO_ENTRY if partition is None else partition_entry(reader, partition)
+        if read.epoch <= entry.closed:
+            return _CLOSED
         context = ReadContext(
             reader=reader,
             rights=rights,
             catalog=view,
             partition=partition,
-            partition_number=None if partition is None else partition_number(reader, partition),
+            partition_number=entry.number,
             cut=load_meta(reader).position,
             now=now,
             incarnation=self._incarnation,
+            data_shards=self._data_shards,
             budget=budget,
             node=node,
         )

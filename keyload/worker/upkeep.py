@@ -1,5 +1,5 @@
-"""What a worker does for its files beside commands and reads: checkpoints, a log that stays short, and
-snapshots for and from other nodes (STO-17, CLU-15)."""
+"""What a worker does for its files beside commands and reads: checkpoints, a log that stays short, snapshots
+for and from other nodes, and images for backups (STO-17, CLU-15, BKP-3)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from keyload.link.launch import WorkerLaunch
 from keyload.link.messages import PeerToPeer, Snapshot, SnapshotChunk, SnapshotOffer, SnapshotWant
 from keyload.storage import SnapshotManifest, Store, Wal, finish_install, install
 from keyload.worker.checkpoints import Checkpoints
+from keyload.worker.images import ImageDesk
 from keyload.worker.shard import Shard
 from keyload.worker.snapshot_receiver import SnapshotReceiver
 from keyload.worker.snapshot_sender import SnapshotSender
@@ -31,6 +32,7 @@ class Upkeep:
         *,
         now: float,
         space: Space,
+        images: ImageDesk,
         send: Callable[[int, PeerToPeer], None],
         release: Callable[[Shard], None],
         replaced: Callable[[Shard], None],
@@ -38,6 +40,7 @@ class Upkeep:
     ) -> None:
         self._launch = launch
         self._wal = wal
+        self._images = images
         self._release = release
         self._replaced = replaced
         self._step = step
@@ -60,6 +63,7 @@ class Upkeep:
         self._checkpoints.tick(now)
         self._sender.tick(now)
         self._receiver.tick(now)
+        self._images.tick()
 
     def arrived(self, number: int, message: Snapshot, now: float) -> None:
         """A message about a snapshot from another node."""
@@ -76,6 +80,7 @@ class Upkeep:
         self._sender.close()
         self._receiver.close()
         self._checkpoints.close()
+        self._images.close()
 
     def _directory(self, shard: int) -> Path:
         return Path(self._launch.directory) / f"worker-{self._launch.worker}" / f"shard-{shard}"
@@ -95,7 +100,8 @@ class Upkeep:
         The log must know the term of the image before it begins behind it: a worker that ends right after
         that could not start again.
         """
-        if self._checkpoints.busy(shard) or self._wal.log(shard.number).hard_state.term < manifest.term:
+        in_use = self._checkpoints.busy(shard) or self._images.busy(shard)
+        if in_use or self._wal.log(shard.number).hard_state.term < manifest.term:
             return False
         directory = self._directory(shard.number)
         self._release(shard)

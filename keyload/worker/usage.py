@@ -24,6 +24,7 @@ class ShardUsage(msgspec.Struct, frozen=True, rename="camel"):
     commit: int
     applied: int
     log_bytes: int
+    generation: int
     waiting: int
 
 
@@ -74,5 +75,6 @@ def _shard(shard: Shard, wal: Wal) -> ShardUsage:
         commit=shard.raft.commit,
         applied=shard.store.applied.index,
         log_bytes=kept.bytes_from(kept.first_index),
+        generation=shard.store.generation,
         waiting=len(shard.queue) + len(shard.reads),
     )

@@ -101,6 +101,7 @@ def test_three_nodes_that_lost_their_power_at_once_keep_what_they_acknowledged(l
     assert failures == []
     assert len(losses) == CHAINS * LOSSES_PER_CHAIN >= LEAST_LOSSES
     assert sum(loss.acknowledged > 0 and loss.unsynced_bytes > 0 for loss in losses) >= len(losses) // 2
+    assert any(loss.flickers for loss in losses)
 
 
 @pytest.mark.covers("STO-18")

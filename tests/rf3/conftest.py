@@ -12,6 +12,14 @@ from harness.cluster import Cluster
 from harness.load import prepare
 from harness.seeds import VARIABLE, seed_of_run
 
+STORAGE = {
+    "checkpointMs": 1000,
+    "checkpointLogBytes": 1 << 18,
+    "segmentBytes": 1 << 20,
+    "retainedLogBytes": 8 << 20,
+}
+"""Checkpoints every second and a short log, so that a node that was away needs a snapshot soon."""
+
 
 @pytest.fixture(scope="session")
 def seed() -> int:
@@ -22,7 +30,7 @@ def seed() -> int:
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory, seed: int) -> Iterator[Cluster]:
     """Three nodes with two workers and six data shards, and a network between them that can be cut."""
-    with Cluster(tmp_path_factory.mktemp("rf3"), proxied=True) as cluster:
+    with Cluster(tmp_path_factory.mktemp("rf3"), settings={"storage": STORAGE}, proxied=True) as cluster:
         asyncio.run(prepare(cluster.urls, cluster.key))
         yield cluster
 

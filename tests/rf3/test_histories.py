@@ -16,6 +16,8 @@ from harness.faults import FaultKind, draw, inflict
 from harness.history.calls import Kind, save
 from harness.history.clients import Round
 from harness.history.outcomes import judge
+from harness.load import ballast
+from keyload.link.log import Category
 
 VARIABLE = "KEYLOAD_HISTORY_SECONDS"
 """How long further rounds are begun; without it every fault comes once."""
@@ -38,7 +40,7 @@ async def one_round(cluster: Cluster, name: str, kinds: list[FaultKind], seed: i
     clients = Round(name, cluster.urls, cluster.key, seed)
     started = time.monotonic()
     try:
-        async with clients:
+        async with ballast(cluster.urls, cluster.key, name), clients:
             await asyncio.sleep(LEAD_SECONDS)
             for fault in faults:
                 await inflict(cluster, fault)
@@ -72,3 +74,11 @@ def test_histories_under_faults_are_linearizable(cluster: Cluster, seed: int, hi
         )
         assert not faults, f"seed {seed}, {name} after {chosen}:\n" + "\n".join(faults[:10])
         number += 1
+    installed = [
+        line
+        for node in cluster.nodes
+        for line in cluster.log_lines(node.number)
+        if line.get("category") == Category.SNAPSHOT_INSTALLED
+    ]
+    sys.stdout.write(f"{len(installed)} snapshots were installed\n")
+    assert installed, "the erased node was to need a snapshot"

@@ -144,6 +144,35 @@ async def shows_the_node(cluster: Cluster) -> None:
         assert (await mcp.invoke("keyload_admin_admission", {}))["limits"] == admission["limits"]
 
 
+async def places_partitions(cluster: Cluster) -> None:
+    bind, look = "keyload_admin_partition_placement_bind", "keyload_admin_partition_placement_read"
+    async with both(cluster) as (sdk, mcp):
+        places = [tree(await sdk.admin_partition_placement_read(partition_of(fresh()))) for _ in range(24)]
+        shards = sorted({place["physicalShardId"] for place in places})
+        partition = partition_of(fresh())
+        request = {"version": 1, "partition": tree(partition)}
+        before = await mcp.invoke(look, {"request": request})
+        assert before == tree(await sdk.admin_partition_placement_read(partition))
+        target = next(shard for shard in shards if shard != before["physicalShardId"])
+        revision, command = before["directoryRevision"], fresh()
+        request |= {"expectedRevision": revision, "physicalShardId": target}
+        assert await mcp.invoke(bind, {"commandId": command, "request": request}) is True
+        assert await sdk.admin_partition_placement_bind(revision, partition, target, command_id=command)
+        refused = await refusal(sdk.admin_partition_placement_bind(revision, partition, target))
+        assert refused.code is ErrorCode.CONFLICT
+        arguments = {"commandId": fresh(), "request": request}
+        assert (await refusal(mcp.invoke(bind, arguments))).code is refused.code
+        after = tree(await sdk.admin_partition_placement_read(partition))
+        assert (after["physicalShardId"], after["isFallback"]) == (target, False)
+        put = PutDocument(collection=COLLECTION, id="one", json="{}", expected_revision=0)
+        await sdk.documents_commit(partition, [put])
+        reference = EntityRef(partition=partition, collection=COLLECTION, id="one")
+        assert await mcp.get(reference) == tree(await sdk.documents_get(reference))
+        request |= {"expectedRevision": revision + 1, "physicalShardId": before["physicalShardId"]}
+        refused = await refusal(mcp.invoke(bind, {"commandId": fresh(), "request": request}))
+        assert refused.code is ErrorCode.UNSUPPORTED_CAPABILITY
+
+
 PARITY = {
     "keyload_documents_get": gets,
     "keyload_documents_commit": commits,
@@ -154,6 +183,8 @@ PARITY = {
     "keyload_admin_status": shows_the_node,
     "keyload_admin_admission": shows_the_node,
     "keyload_admin_resources_list": configures_resources,
+    "keyload_admin_partition_placement_read": places_partitions,
+    "keyload_admin_partition_placement_bind": places_partitions,
 }
 
 

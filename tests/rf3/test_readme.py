@@ -14,7 +14,15 @@ from harness.cluster import Cluster
 from harness.evidence import ROOT
 
 _BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-EXPECTED = ("nodeId", "hello", '"revision":1', '"commandId":"6f1f6a52', '"nodeId"')
+EXPECTED = (
+    "nodeId",
+    "hello",
+    '"revision":1',
+    '"commandId":"6f1f6a52',
+    '"nodeId"',
+    '"position"',
+    '"signingKeyFile"',
+)
 
 
 def blocks() -> list[tuple[str, str]]:
@@ -32,6 +40,7 @@ def test_the_blocks_of_the_readme_run_in_order(cluster: Cluster) -> None:
     for (language, text), expected in zip(blocks(), EXPECTED, strict=True):
         for number, url in enumerate(cluster.urls, 1):
             text = text.replace(f"http://127.0.0.1:510{number}", url)
+        text = text.replace("data/cluster", str(cluster.directory))
         text = text.replace(".venv/bin", str(Path(sys.executable).parent))
         command = [sys.executable, "-c", text] if language == "python" else ["bash", "-euc", text]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, cwd=ROOT)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from keyload.contract import tables as feed
 from keyload.contract.catalog import ResourceDefinition, ResourceKind
 from keyload.contract.commands import CommandRequest
 from keyload.contract.documents import GetDocumentRequest
@@ -16,7 +17,6 @@ from keyload.contract.errors import KeyLoadError, Problem
 from keyload.contract.operations import OPERATIONS
 from keyload.contract.security import PrincipalRecord, ScopeGrant
 from keyload.contract.shared import EntityRef, PartitionRef
-from keyload.link import catalog as feed
 from keyload.link.catalog import Catalog
 from keyload.link.messages import CatalogDelta, Command, Read
 from keyload.models.receipts import guid_bytes, guid_text
@@ -27,6 +27,7 @@ from keyload.worker.executor import Executor
 from keyload.worker.reads import ReadAnswerer
 
 INCARNATION = "0f8fad5b-d9cb-469f-a165-70867728950e"
+DATA_SHARDS = 3
 PARTITION = ("acme", "shop", "sales", "eu")
 SECOND = 10_000_000
 START = 20_000 * 86_400 * SECOND
@@ -82,13 +83,18 @@ class Shard:
         self._options = options
         self._commands = 0
         self.executor = self.new_executor()
-        self.answerer = ReadAnswerer(shard=shard, incarnation=INCARNATION)
+        self.answerer = ReadAnswerer(shard=shard, incarnation=INCARNATION, data_shards=DATA_SHARDS)
         self.feed(resources=resources, principals=principals)
 
     def new_executor(self, **changed: Any) -> Executor:
         """An executor as after a restart."""
         options = (
-            {"shard": self.number, "incarnation": INCARNATION, "durability": "LocalDurable"}
+            {
+                "shard": self.number,
+                "incarnation": INCARNATION,
+                "durability": "LocalDurable",
+                "data_shards": DATA_SHARDS,
+            }
             | self._options
             | changed
         )

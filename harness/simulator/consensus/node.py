@@ -71,6 +71,7 @@ class Node:
         self._send = send
         self._inbox: list[Message] = []
         self._syncing: Ready | None = None
+        self._previous = 0  # the term before the entries that are being synced
         self._proposals: dict[int, Entry] = {}
         self._reads: dict[int, int] = {}  # context -> what clients knew when it began
         self._waiting: list[tuple[int, int]] = []  # (index, known) of reads that wait for the machine
@@ -214,7 +215,7 @@ class Node:
             return False
         ready = self._syncing = self.raft.ready()
         if ready.entries:
-            self._checker.written(self.raft, ready.entries)
+            self._previous = self.raft.log.term(ready.entries[0].index - 1)
         self._send(ready.messages)
         self.disk.write(ready.hard_state, ready.entries)
         return True
@@ -233,6 +234,8 @@ class Node:
             return
         self._syncing = None
         self.disk.sync()
+        if ready.entries:
+            self._checker.written(self.number, self._previous, ready.entries)
         self._send(ready.messages_after_sync)
         for entry in ready.committed:
             self._apply(entry)

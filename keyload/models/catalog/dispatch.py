@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from keyload.models.catalog.rows import DISPATCH_PAUSED, SWITCHES, put_row
+from keyload.contract.tables import DISPATCH_PAUSED, SWITCHES
+from keyload.models.catalog.rows import put_row
 from keyload.models.context import CommandContext, CommandHandler
 
 

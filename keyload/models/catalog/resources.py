@@ -17,8 +17,9 @@ from keyload.contract.catalog import (
     ResourceDefinition,
 )
 from keyload.contract.errors import ErrorCode
+from keyload.contract.tables import RESOURCES
 from keyload.models.catalog.definitions import check_definition
-from keyload.models.catalog.rows import RESOURCES, FreshCatalog, put_row
+from keyload.models.catalog.rows import FreshCatalog, put_row
 from keyload.models.context import CommandContext, CommandHandler, ReadContext, ReadHandler, refuse
 
 SCHEMA_MANAGE = capabilities.mask("SchemaManage")

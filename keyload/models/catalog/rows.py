@@ -1,6 +1,6 @@
 """Catalog rows as shard 0 keeps them: one key per row, the value exactly as a catalog delta carries it.
 
-The names of the tables are those of the feed (`keyload.link.catalog`).
+The tables and their row types are declared in `keyload.contract.tables`.
 """
 
 from __future__ import annotations
@@ -8,19 +8,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from keyload.codec.identity import PartitionKey
 from keyload.codec.tuples import pack, unpack
 from keyload.contract.catalog import ResourceDefinition
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
+from keyload.contract.tables import (
+    ALL_SHARDS,
+    BINDINGS,
+    DIRECTORIES,
+    DISPATCH_PAUSED,
+    KEYS,
+    NODES,
+    PLACEMENT_DIRECTORY,
+    PLACEMENTS,
+    PRINCIPALS,
+    REPLACEMENTS,
+    RESOURCES,
+    SWITCHES,
+    UNDER_WAY,
+    VOTERS,
+    Binding,
+    Directory,
+    Node,
+    Placement,
+    Replacement,
+    Voters,
+)
 from keyload.models import tags
 from keyload.models.partitions.keys import SHARD_SPACE
-from keyload.models.records import Stored
+from keyload.models.records import Stored, pack_record
 from keyload.storage.txn import Reader, Txn
-
-RESOURCES = "resources"
-PRINCIPALS = "principals"
-KEYS = "keys"
-SWITCHES = "switches"
-DISPATCH_PAUSED = ("dispatchPaused",)
 
 _PREFIX = SHARD_SPACE + tags.CATALOG
 CATALOG_RANGE = (_PREFIX, SHARD_SPACE + bytes([tags.CATALOG[0] + 1]))
@@ -30,6 +47,12 @@ _RESOURCE = Stored(ResourceDefinition, "resource definition")
 _PRINCIPAL = Stored(PrincipalRecord, "principal")
 _KEY = Stored(ApiKeyRecord, "key record")
 _SWITCH = Stored(bool, "switch")
+_PLACEMENT = Stored(Placement, "placement")
+_DIRECTORY = Stored(Directory, "placement directory")
+_BINDING = Stored(Binding, "binding")
+_NODE = Stored(Node, "node")
+_VOTERS = Stored(Voters, "list of voters")
+_REPLACEMENT = Stored(Replacement, "replacement")
 
 
 def row_key(table: str, parts: tuple[str, ...]) -> bytes:
@@ -89,6 +112,39 @@ class FreshCatalog:
         data = self._reader.get(row_key(KEYS, (key_id,)))
         return None if data is None else _KEY.decode(data)
 
+    def placement(self, partition: PartitionKey) -> Placement | None:
+        """The row of a partition in the placement directory, None when it is not assigned."""
+        data = self._reader.get(row_key(PLACEMENTS, partition))
+        return None if data is None else _PLACEMENT.decode(data)
+
+    @property
+    def directory(self) -> Directory:
+        """The placement directory as a whole."""
+        data = self._reader.get(row_key(DIRECTORIES, PLACEMENT_DIRECTORY))
+        return Directory() if data is None else _DIRECTORY.decode(data)
+
+    @property
+    def binding(self) -> Binding | None:
+        """The assignment that has begun and is not settled, None when there is none."""
+        data = self._reader.get(row_key(BINDINGS, UNDER_WAY))
+        return None if data is None else _BINDING.decode(data)
+
+    def nodes(self) -> list[Node]:
+        """The registered nodes."""
+        return [_NODE.decode(data) for _, data in self._reader.scan(*table_range(NODES))]
+
+    @property
+    def voters(self) -> Voters | None:
+        """The voters of all shards; None before they were registered."""
+        data = self._reader.get(row_key(VOTERS, ALL_SHARDS))
+        return None if data is None else _VOTERS.decode(data)
+
+    @property
+    def replacement(self) -> Replacement | None:
+        """The exchange of a voter that is under way, None when there is none."""
+        data = self._reader.get(row_key(REPLACEMENTS, UNDER_WAY))
+        return None if data is None else _REPLACEMENT.decode(data)
+
     def holds_principals(self) -> bool:
         """Whether the store has any principal, that is: is no empty store (SEC-6)."""
         return next(iter(self._reader.scan(*table_range(PRINCIPALS))), None) is not None
@@ -102,4 +158,9 @@ class FreshCatalog:
 
 def put_row(txn: Txn, table: str, parts: tuple[str, ...], row: Any) -> None:
     """Write a row."""
-    txn.put(row_key(table, parts), _SWITCH.encode(row))
+    txn.put(row_key(table, parts), pack_record(row))
+
+
+def delete_row(txn: Txn, table: str, parts: tuple[str, ...]) -> None:
+    """Remove a row."""
+    txn.delete(row_key(table, parts))

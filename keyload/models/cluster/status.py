@@ -22,7 +22,7 @@ def _status(context: ReadContext, request: None) -> NodeStatus:
         incarnation=context.incarnation,
         applied=node.applied,
         leader=node.leader,
-        voters=node.voters,
+        voters=len(node.voters),
         durability=DurabilityProfile(node.durability),
         routing_ready=True,
         process_id=0,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
+from keyload.codec.identity import PartitionKey
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.models.partitions.keys import FIRST_NUMBER, META_KEY, directory_key, head_key
 from keyload.models.records import Stored
@@ -52,11 +55,44 @@ def load_head(reader: Reader, number: int) -> PartitionHead:
     return PartitionHead() if data is None else HEAD.decode(data)
 
 
-def partition_number(reader: Reader, identity: tuple[str, str, str, str]) -> int | None:
-    """The number of a partition, None when nothing was ever written to it."""
+class PartitionEntry(NamedTuple):
+    """What a shard knows of a partition: its number here, None when nothing was ever written to it, or the
+    placement epoch up to which it is closed here, 0 when it is not.
+
+    Only an empty partition is closed, and one with a number never moves again, so there is never need of
+    both (CLU-32).
+    """
+
+    number: int | None = None
+    closed: int = 0
+
+
+NO_ENTRY = PartitionEntry()
+_CLOSED = b"c"
+
+
+def partition_entry(reader: Reader, identity: PartitionKey) -> PartitionEntry:
+    """The entry of a partition; `NO_ENTRY` when there is none."""
     data = reader.get(directory_key(identity))
     if data is None:
-        return None
-    if len(data) != 8:
-        raise KeyLoadError(ErrorCode.CORRUPTION, "A stored partition number cannot be read.")
-    return int.from_bytes(data, "big")
+        return NO_ENTRY
+    if len(data) == 8:
+        return PartitionEntry(number=int.from_bytes(data, "big"))
+    if len(data) == 9 and data[:1] == _CLOSED:
+        return PartitionEntry(closed=int.from_bytes(data[1:], "big"))
+    raise KeyLoadError(ErrorCode.CORRUPTION, "A stored partition number cannot be read.")
+
+
+def number_entry(number: int) -> bytes:
+    """The stored entry of a partition with a number."""
+    return number.to_bytes(8, "big")
+
+
+def closed_entry(epoch: int) -> bytes:
+    """The stored entry of a partition that is closed up to a placement epoch."""
+    return _CLOSED + epoch.to_bytes(8, "big")
+
+
+def partition_number(reader: Reader, identity: PartitionKey) -> int | None:
+    """The number of a partition, None when nothing was ever written to it."""
+    return partition_entry(reader, identity).number

@@ -29,7 +29,7 @@ META_KEY = SHARD_SPACE + tags.SHARD_META
 
 @lru_cache(maxsize=16_384)
 def directory_key(identity: tuple[str, str, str, str]) -> bytes:
-    """Where the number of a partition is kept: by its full identity, compared byte for byte (CMD-1)."""
+    """Where the entry of a partition is kept: by its full identity, compared byte for byte (CMD-1)."""
     return SHARD_SPACE + tags.DIRECTORY + pack(identity)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
-from keyload.models.catalog.rows import KEYS, PRINCIPALS, FreshCatalog, put_row
+from keyload.contract.tables import KEYS, PRINCIPALS
+from keyload.models.catalog.rows import FreshCatalog, put_row
 from keyload.storage.txn import Txn
 
 ROOT_PRINCIPAL = "root"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from keyload.contract.errors import ErrorCode
 from keyload.contract.security import ConfigureApiKeyRequest
-from keyload.models.catalog.rows import KEYS, FreshCatalog, put_row
+from keyload.contract.tables import KEYS
+from keyload.models.catalog.rows import FreshCatalog, put_row
 from keyload.models.context import CommandContext, CommandHandler, refuse
 from keyload.models.security.principals import require_manager, require_reach
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from keyload.contract import capabilities
 from keyload.contract.errors import ErrorCode
 from keyload.contract.security import ConfigurePrincipalRequest, PrincipalRecord
-from keyload.models.catalog.rows import PRINCIPALS, FreshCatalog, put_row
+from keyload.contract.tables import PRINCIPALS
+from keyload.models.catalog.rows import FreshCatalog, put_row
 from keyload.models.context import CommandContext, CommandHandler, refuse
 from keyload.models.security.rights import ANY, Rights
 

@@ -21,6 +21,7 @@ ID = "0b1d3f5a-7c9e-4b2d-8f60-112233445566"
 PARTITION = PartitionRef(tenant_id="t", database_id="d", transaction_domain_id="x", partition_key="p")
 READ = calls.documents_get(EntityRef(partition=PARTITION, collection="c", id="1"))
 WRITE = calls.admin_dispatch(True, ID)
+ACTION = calls.admin_backup()
 
 
 def progress(call: Call[Any], *, nodes: int = 1, **options: Any) -> Progress[Any]:
@@ -59,6 +60,25 @@ def test_uncertain_calls_are_repeated_with_growing_pauses_and_then_given_up() ->
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6]
     assert (caught.value.code, caught.value.command_id) == (ErrorCode.UNKNOWN_WRITE_OUTCOME, ID)
     assert caught.value.request_id == "r"
+
+
+@pytest.mark.covers("HTTP-21", "CON-68")
+def test_an_action_is_sent_once_because_a_repeat_would_be_another_one() -> None:
+    request = progress(ACTION).request(100.0)
+    assert (request.method, request.url, request.body) == ("POST", "http://n0/v1/admin/backup", b"")
+    assert "x-keyload-command-id" not in request.headers
+    for code in (ErrorCode.UNKNOWN_WRITE_OUTCOME, ErrorCode.OWNERSHIP_LOST, ErrorCode.PERMISSION_DENIED):
+        with pytest.raises(KeyLoadError) as caught:
+            progress(ACTION).answered(answer(code), 100.0)
+        assert caught.value.code is code
+    for failed in (
+        lambda: progress(ACTION).broken(100.0),
+        lambda: progress(ACTION, timeout=1).request(101.0),
+    ):
+        with pytest.raises(KeyLoadError) as caught:
+            failed()
+        assert (caught.value.code, caught.value.command_id) == (ErrorCode.UNKNOWN_WRITE_OUTCOME, None)
+    assert isinstance(progress(ACTION, nodes=2).refused(100.0), Again)
 
 
 @pytest.mark.covers("HTTP-22")

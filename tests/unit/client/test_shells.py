@@ -15,6 +15,7 @@ import pytest
 import uvloop
 
 import keyload
+from keyload.codec.declarations import members as declared
 from keyload.contract.errors import ErrorCode
 from keyload.contract.operations import OPERATIONS
 from keyload.contract.shared import EntityRef, PartitionRef
@@ -211,7 +212,9 @@ def test_every_operation_has_a_method_with_its_members() -> None:
         name = operation.name.removeprefix("keyload_")
         members: list[str] = []
         if isinstance(operation.request, type) and issubclass(operation.request, msgspec.Struct):
-            members = [field for field in operation.request.__struct_fields__ if field != "command_id"]
+            constant = {member.attribute for member in declared(operation.request) if member.mark.const}
+            fields = operation.request.__struct_fields__
+            members = [field for field in fields if field not in {"command_id", *constant}]
         elif operation.request is bool:
             members = [operation.http_query or ""]
         if operation.write_identity is not None:

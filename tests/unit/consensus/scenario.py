@@ -183,7 +183,7 @@ class Scenario:
             return
         ready = self.open[number] = raft.ready()
         if ready.entries:
-            self.checker.written(raft, ready.entries)
+            self.checker.written(number, raft.log.term(ready.entries[0].index - 1), ready.entries)
         self._send(ready.messages)
         self.disks[number].write(ready.hard_state, ready.entries)
 

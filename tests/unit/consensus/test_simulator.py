@@ -37,9 +37,10 @@ def test_a_replica_is_needed_until_its_removal_is_committed(seed: int, steps: in
     assert simulate(seed, steps).violation is None
 
 
-@pytest.mark.parametrize("seed", [6000450, 6000455, 7000706])
+@pytest.mark.parametrize("seed", [6000450, 6000455, 7000706, 8000095])
 def test_the_simulator_judges_fairly(seed: int) -> None:
-    """Seeds that failed: the end of a transfer was taken for a disturbance; two disks were erased at once."""
+    """Seeds that failed: the end of a transfer was taken for a disturbance; two disks were erased at once;
+    what a single voter had not synced before it crashed was taken for its log."""
     assert simulate(seed, 4_000).violation is None
 
 
@@ -129,7 +130,7 @@ BROKEN: list[tuple[type[Raft], Options | None, str]] = [
 @pytest.mark.parametrize(("mutant", "options", "told"), BROKEN, ids=[case[0].__name__ for case in BROKEN])
 def test_a_broken_rule_is_found(mutant: type[Raft], options: Options | None, told: str) -> None:
     """The same seeds hold with the true replica: the rule is what makes the difference."""
-    first = 40 if options is CHURN else 0  # figure 8 is rare
+    first = 150 if options is CHURN else 0  # figure 8 is rare
     for seed in range(first, first + 300):
         report = simulate(seed, STEPS, mutant, options)
         if report.violation is not None and told in report.violation:

@@ -340,6 +340,8 @@ def _expected_value(part: dict[str, Any], form: str | None, output: bool) -> dic
         return {"type": "string", "pattern": schema._FLAGS}
     if "oneOf" in bounds:
         return {"enum": bounds["oneOf"]}
+    if "const" in bounds:
+        return {"const": bounds["const"]}
     if form is not None:
         return TYPES_FILE["formats"][form]["schema"]
     fragment = TYPES_FILE["scalars"][name]["schema"]

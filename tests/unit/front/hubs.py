@@ -14,8 +14,8 @@ import msgspec
 import uvloop
 
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
+from keyload.contract.tables import KEYS, PRINCIPALS
 from keyload.front.workers import WorkerHub
-from keyload.link.catalog import KEYS, PRINCIPALS
 from keyload.link.messages import CatalogDelta
 
 from .peers import WorkerPeer

@@ -10,15 +10,18 @@ from typing import Any
 
 import msgspec
 
+from keyload.backup.shelf import Shelf
 from keyload.front.app import Front, FrontSettings, build, serve
 from keyload.front.server import listen
 from keyload.link.messages import CatalogDelta
+from keyload.storage.directory import Guard, Identity
 
 from .hubs import ROOT, catalog, hub_of, until
 from .peers import WorkerPeer
 
 NOW = 1_800_000_000 * 10_000_000
 ID = "0b1d3f5a-7c9e-4b2d-8f60-112233445566"
+IDENTITY = Identity("0f8fad5b-d9cb-469f-a165-70867728950e", "node1", Guard(("node1",), 2, 6))
 PARTITION = {"tenantId": "t", "databaseId": "d", "transactionDomainId": "x", "partitionKey": "p"}
 
 
@@ -53,7 +56,7 @@ async def node_of(
 ) -> AsyncIterator[Node]:
     """A front that serves."""
     async with hub_of(workers, delta or catalog(), call_ms=call_ms) as (hub, peers, directory):
-        front = build(hub, settings or FrontSettings(shards=6), clock)
+        front = build(hub, settings or FrontSettings(shards=6), Shelf(directory, IDENTITY), clock)
         listener = listen("127.0.0.1", 0, user_timeout_seconds=user_timeout_seconds)
         port = listener.getsockname()[1]
         stop = asyncio.Event()

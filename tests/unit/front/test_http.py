@@ -36,8 +36,15 @@ def test_every_operation_has_its_route_and_answers_with_a_fresh_request_id() -> 
         },
         "keyload_credentials_configure": {"apiKey": {"id": "a", "principalId": "a", "verifier": "0" * 64}},
         "keyload_admin_resources_list": {"tenantId": "t", "databaseId": "d"},
+        "keyload_admin_partition_placement_read": {"version": 1, "partition": PARTITION},
+        "keyload_admin_partition_placement_bind": {
+            "version": 1,
+            "expectedRevision": 0,
+            "partition": PARTITION,
+            "physicalShardId": ID,
+        },
     }
-    here = {"keyload_admin_status", "keyload_admin_admission"}
+    here = {"keyload_admin_status", "keyload_admin_admission", "keyload_admin_backup"}
 
     async def main() -> None:
         async with node_of() as node:

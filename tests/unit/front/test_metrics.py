@@ -25,7 +25,16 @@ from .peers import USAGE, refusal
 from .test_mcp_edge import call, invoke
 
 TOKEN = "scrape-0123456789abcdef0123456789abcdef"
-SHARD = {"role": "leader", "term": 5, "leader": 2, "commit": 40, "applied": 37, "logBytes": 512, "waiting": 4}
+SHARD = {
+    "role": "leader",
+    "term": 5,
+    "leader": 2,
+    "commit": 40,
+    "applied": 37,
+    "logBytes": 512,
+    "waiting": 4,
+    "generation": 0,
+}
 
 
 def settings() -> FrontSettings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import pytest
 import zmq
@@ -11,7 +12,7 @@ import zmq
 from keyload.link.launch import PeerAddress
 from keyload.link.log import Category
 from keyload.link.messages import Command, Forward, ForwardReply, PeerToPeer, Raft
-from keyload.link.peers import PeerLinks
+from keyload.link.peers import FIRST_PATIENCE, PeerLinks
 from tests.unit.worker.support import free_port
 
 GUARD = b"guard-of-the-cluster"
@@ -133,4 +134,83 @@ def test_what_does_not_fit_is_dropped_and_commands_are_handed_back(nodes: Callab
     for message in (forward, Raft(0, b"x"), reply):
         one.links.send(2, message)
     assert one.links.flush() == [(2, forward), (2, reply)]
+    assert one.links.flush() == []
+
+
+def address(number: int) -> tuple[PeerAddress, str]:
+    public, secret = zmq.curve_keypair()
+    return PeerAddress(number, f"node{number}", "127.0.0.1", free_port(), public.decode()), secret.decode()
+
+
+@pytest.mark.covers("CLU-19", "CLU-20")
+def test_a_peer_that_comes_is_heard_and_one_that_goes_is_not(nodes: Callable[..., Node]) -> None:
+    (first, secret), (new, new_secret), (third, third_secret) = address(1), address(2), address(3)
+    two = nodes(2, [new, first], new_secret)
+    one = nodes(1, [first, third], secret)
+    three = nodes(3, [first, third, new], third_secret)
+    assert exchange(one, two, Raft(0, b"to nobody"), until=lambda _: not one.links.flush()) == []
+    one.links.update([first, third, new])
+    assert exchange(one, two, Raft(0, b"hello"), until=bool)[0] == (1, Raft(0, b"hello"))
+    two.links.update([new, third])
+    refused = exchange(one, two, Raft(0, b"old"), until=lambda _: Category.PEER_KEY_UNKNOWN in two.reports)
+    assert refused == []
+    assert exchange(three, two, Raft(0, b"hello"), until=bool)[0] == (3, Raft(0, b"hello"))
+
+
+@pytest.mark.covers("CLU-19", "CLU-21")
+def test_a_refused_node_tries_again_a_little_later(nodes: Callable[..., Node]) -> None:
+    (first, secret), (new, new_secret) = address(1), address(2)
+    one, two = nodes(1, [first, new], secret), nodes(2, [new], new_secret)
+    exchange(one, two, Raft(0, b"too early"), until=lambda _: Category.PEER_KEY_UNKNOWN in two.reports)
+    two.links.update([first, new])
+    now = 0.0
+
+    def tick(heard: object) -> bool:
+        nonlocal now
+        now += 0.1
+        one.links.tick(now)
+        return bool(heard)
+
+    assert exchange(one, two, Raft(0, b"hello"), until=tick)[0] == (1, Raft(0, b"hello"))
+    assert two.reports.count(Category.PEER_KEY_UNKNOWN) == 1
+
+
+@pytest.mark.covers("CLU-21")
+def test_refusals_grow_further_apart(nodes: Callable[..., Node]) -> None:
+    (first, secret), (new, new_secret) = address(1), address(2)
+    one, two = nodes(1, [first, new], secret), nodes(2, [new], new_secret)
+    now, instants = 0.0, [0.0]
+
+    def tick(_: object) -> bool:
+        nonlocal now
+        now += 0.1
+        one.links.tick(now)
+        if two.reports.count(Category.PEER_KEY_UNKNOWN) == len(instants):
+            instants.append(now)
+        return len(instants) > 4
+
+    exchange(one, two, Raft(0, b"hello"), until=tick)
+    waits = [later - earlier for earlier, later in pairwise(instants[1:])]
+    assert waits == sorted(waits)
+    assert waits[0] >= FIRST_PATIENCE - 0.2
+
+
+@pytest.mark.covers("CLU-21")
+def test_who_has_nothing_to_say_knocks_at_no_door(nodes: Callable[..., Node]) -> None:
+    (first, secret), (new, new_secret) = address(1), address(2)
+    one, two = nodes(1, [first, new], secret), nodes(2, [new], new_secret)
+    one.links.flush()
+    assert two.links.gate.poll(200) == 0
+    assert exchange(one, two, Raft(0, b"x"), until=lambda _: bool(two.reports)) == []
+
+
+@pytest.mark.covers("CLU-19")
+def test_a_command_to_a_node_that_is_gone_is_handed_back(nodes: Callable[..., Node]) -> None:
+    peers, secrets = voters()
+    one = nodes(1, peers, secrets[0])
+    one.links.update(peers[:1])
+    forward = Forward(3, 1, Command(1, 1, "op", "p", 1, b"i" * 16, b"f" * 32, None, b""))
+    for message in (forward, Raft(0, b"x"), ForwardReply(4, False, b"{}")):
+        one.links.send(2, message)
+    assert one.links.flush() == [(2, forward)]
     assert one.links.flush() == []

@@ -20,12 +20,11 @@ from keyload.contract.security import (
     ScopeGrant,
 )
 from keyload.link.launch import Bootstrap
-from keyload.link.messages import Command
+from keyload.link.messages import INTERNAL, Command
 from keyload.models.catalog.rows import FreshCatalog
 from keyload.models.pointers import steps_of
 from keyload.models.security.fields import compile_policies, overlap, require_use
 from keyload.models.security.rights import Rights, rights_of
-from keyload.worker.batch import Pending
 from keyload.worker.executor import BOOTSTRAP
 from tests.unit.shards import ROOT, SECOND, START, Shard, code_of, collection, principal
 
@@ -44,16 +43,17 @@ def bootstrap(shard: Shard, key_id: str = "root") -> bool:
         call=0,
         shard=0,
         operation=BOOTSTRAP,
-        principal="",
+        principal=INTERNAL,
         catalog_version=0,
         command_id=bytes(16),
         fingerprint=bytes(32),
         partition=None,
         payload=payload,
     )
-    answer = shard.run(Pending(command, internal=True))[0]
+    answer = shard.run(command)[0]
     assert answer is not None
-    assert code_of(shard.run(command)[0]) == ErrorCode.UNAUTHENTICATED
+    outside = msgspec.structs.replace(command, principal="nobody")
+    assert code_of(shard.run(outside)[0]) == ErrorCode.UNAUTHENTICATED
     return msgspec.json.decode(answer.payload)
 
 

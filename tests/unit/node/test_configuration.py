@@ -11,6 +11,7 @@ import pytest
 import zmq
 
 from keyload.node.configuration import SettingsError, load, settings_of
+from keyload.node.launching import guard_digest, identity, worker_launch
 from keyload.node.settings import NodeSettings
 
 INCARNATION = "0d9c4b0a-8f0e-4c55-9b42-5f4a6f1c1f00"
@@ -336,3 +337,19 @@ def test_the_bootstrap_key_may_come_from_the_environment(tmp_path: Path) -> None
     del tree["adminKey"]
     assert load(written(tmp_path, tree), {"KEYLOAD_ADMIN_KEY": ADMIN_KEY}).admin_key == ADMIN_KEY
     assert load(written(tmp_path, tree), {}).admin_key is None
+
+
+@pytest.mark.covers("CLU-1", "CLU-19")
+def test_a_voter_may_have_a_number_that_is_not_its_place() -> None:
+    tree = voters()
+    assert settings_of(tree).numbers == (1, 2, 3)
+    tree["peers"][1]["number"] = 4
+    settings = settings_of(tree)
+    assert (settings.numbers, settings.number) == ((1, 4, 3), 1)
+    assert worker_launch(settings, 0, "ipc://x").first_voters == (1, 2, 3)
+    assert [peer.number for peer in worker_launch(settings, 0, "ipc://x").peers] == [1, 4, 3]
+    assert identity(settings).guard.numbers == (1, 4, 3)
+    assert guard_digest(settings) == guard_digest(settings_of(voters()))
+    for number in (3, 0, 70_000):
+        tree["peers"][1]["number"] = number
+        assert fault(tree).startswith("Setting peers")

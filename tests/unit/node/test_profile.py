@@ -140,7 +140,7 @@ def test_nodes_of_one_profile_share_a_guard_and_differ_in_their_own(tmp_path: Pa
         (2, "127.0.0.1", 5211),
         (3, "127.0.0.1", 5221),
     ]
-    assert launch.durability == "QuorumProcessDurable"
+    assert launch.durability == "QuorumDurable"
     assert launch.secret_key == profile.nodes[2].secret_key
 
 
@@ -150,4 +150,4 @@ def test_a_node_alone_has_no_peers_and_promises_less(tmp_path: Path) -> None:
     own = {"nodeId": "node1", "publicEndpoint": profile.nodes[0].url, "dataDirectory": str(tmp_path)}
     settings = settings_of(own | shared_settings(profile, 1, None))
     launch = worker_launch(settings, 0, "ipc://somewhere")
-    assert (launch.peers, launch.secret_key, launch.durability) == ([], "", "ProcessDurable")
+    assert (launch.peers, launch.secret_key, launch.durability) == ([], "", "LocalDurable")

@@ -15,7 +15,7 @@ import pytest
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import Guard, Identity, NodeDirectory
-from keyload.storage.directory import FORMATS
+from keyload.storage.directory import FORMATS, kept_numbers
 from tests.unit.storage.log_model import SEGMENT_BYTES, open_log
 from tests.unit.storage.support import INCARNATION
 
@@ -247,5 +247,50 @@ def test_links_inside_are_refused(tmp_path: Path, name: str) -> None:
 def test_the_digest_is_that_of_the_cluster_not_of_the_node() -> None:
     assert IDENTITY.digest() == msgspec.structs.replace(IDENTITY, node_id="node-2").digest()
     assert IDENTITY.digest() != msgspec.structs.replace(IDENTITY, incarnation=INCARNATION[::-1]).digest()
-    assert IDENTITY.digest() != msgspec.structs.replace(IDENTITY, guard=Guard((), 2, 6)).digest()
+    for guard in (Guard((), 3, 6), Guard((), 2, 7)):
+        assert IDENTITY.digest() != msgspec.structs.replace(IDENTITY, guard=guard).digest()
+    exchanged = Guard(("node-1", "node-4", "node-3"), 2, 6, (1, 4, 3))
+    assert IDENTITY.digest() == msgspec.structs.replace(IDENTITY, guard=exchanged).digest()
     assert len(IDENTITY.digest()) == 32
+
+
+EXCHANGED = Guard(("node-1", "node-4", "node-3"), 2, 6, (1, 4, 3))
+
+
+@pytest.mark.covers("CLU-6", "CLU-19")
+def test_the_guard_record_follows_an_exchange_and_never_goes_back(tmp_path: Path) -> None:
+    root = tmp_path / "node"
+    establish(root)
+    with NodeDirectory(root) as directory:
+        assert not directory.follow(IDENTITY.guard.voters, (1, 2, 3))
+        assert directory.follow(EXCHANGED.voters, EXCHANGED.numbers)
+        before = tree(root)
+        assert not directory.follow(EXCHANGED.voters, EXCHANGED.numbers)
+        assert not directory.follow(IDENTITY.guard.voters, (1, 2, 3))
+        assert tree(root) == before
+    with pytest.raises(KeyLoadError, match=r"guard record .* node-4 \(number 4\).*peers") as caught:
+        establish(root)
+    assert caught.value.code is ErrorCode.CONFLICT
+    establish(root, msgspec.structs.replace(IDENTITY, guard=EXCHANGED))
+    assert stat.S_IMODE((root / "identity.json").stat().st_mode) == 0o600
+
+
+@pytest.mark.covers("CLU-6", "CLU-17")
+def test_a_damaged_guard_record_follows_nothing(tmp_path: Path) -> None:
+    root = tmp_path / "node"
+    establish(root)
+    cut_identity(root)
+    before = tree(root)
+    with NodeDirectory(root) as directory, pytest.raises(KeyLoadError, match="Corruption"):
+        directory.follow(EXCHANGED.voters, EXCHANGED.numbers)
+    assert tree(root) == before
+
+
+@pytest.mark.covers("CLU-19")
+def test_numbers_are_kept_where_they_are_no_places() -> None:
+    assert kept_numbers((1, 2, 3)) == ()
+    assert kept_numbers((1, 4, 3)) == (1, 4, 3)
+    assert kept_numbers(()) == ()
+    assert EXCHANGED.voter_numbers == (1, 4, 3)
+    assert IDENTITY.guard.voter_numbers == (1, 2, 3)
+    assert b"numbers" not in msgspec.json.encode(IDENTITY.guard)

@@ -163,16 +163,21 @@ def test_a_segment_needed_before_it_is_done_is_taken_as_it_is(
 
 
 def test_all_of_a_file_is_filled_when_there_is_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[tuple[int, int]] = []
-    real = os.pwrite
+    calls: list[object] = []
+    write, sync = os.pwrite, os.fsync
 
-    def watched(descriptor: int, content: bytes, place: int) -> int:
-        written.append((place, len(content)))
-        return real(descriptor, content, place)
+    def watched_write(descriptor: int, content: bytes, place: int) -> int:
+        calls.append((place, len(content)))
+        return write(descriptor, content, place)
 
-    monkeypatch.setattr(os, "pwrite", watched)
+    def watched_sync(descriptor: int) -> None:
+        calls.append("sync")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "pwrite", watched_write)
+    monkeypatch.setattr(os, "fsync", watched_sync)
     os.close(allocate(tmp_path, 2 * MIB + 5, Event()))
-    assert written == [(0, MIB), (MIB, MIB), (2 * MIB, 5)]
+    assert calls == [(0, MIB), (MIB, MIB), (2 * MIB, 5), "sync"]
     assert path_in(tmp_path).stat().st_size == 2 * MIB + 5
     assert path_in(tmp_path).stat().st_blocks * 512 >= 2 * MIB
 

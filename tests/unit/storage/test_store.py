@@ -270,6 +270,19 @@ def test_reader_slots_are_bounded_and_come_back(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.covers("STO-19")
+def test_a_store_is_full_before_its_address_space_is(tmp_path: Path) -> None:
+    store = Store(tmp_path / "shard-1", BYTES, map_bytes=4 << 20)
+    batches = 0
+    while not store.full:
+        put(store, {b"%d/%d" % (batches, n): bytes(3000) for n in range(64)})
+        batches += 1
+    assert 6 <= batches <= 8
+    put(store, {b"late/%d" % n: bytes(3000) for n in range(64)})
+    store.close()
+
+
+@pytest.mark.covers("STO-19")
 def test_the_store_says_when_it_is_full(tmp_path: Path) -> None:
     store = Store(tmp_path / "shard-1", 100_000)
     assert not store.full

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,8 @@ def test_a_new_segment_is_durable_with_its_directory_before_it_is_used(
 
     def watched(name: str, function):  # type: ignore[no-untyped-def]
         def call(descriptor: int, *rest: object) -> object:
-            calls.append((name, Path(f"/proc/self/fd/{descriptor}").readlink().name))
+            if threading.current_thread() is threading.main_thread():
+                calls.append((name, Path(f"/proc/self/fd/{descriptor}").readlink().name))
             return function(descriptor, *rest)
 
         return call
@@ -201,6 +203,25 @@ def test_an_entry_larger_than_a_segment_is_refused_before_anything_is_written(tm
         assert log.log(1).hard_state == HardState()
 
 
+@pytest.mark.parametrize("shards", [1, 3, 20])
+def test_the_largest_entry_is_what_a_new_segment_has_room_for(tmp_path: Path, shards: int) -> None:
+    """Beside it: header, base and hard state of each shard, a turn of bases, and the seal."""
+    largest = SEGMENT_BYTES - 128 - (32 + shards * (2 * 28 + 16 + 9)) - (32 + 28) - (32 + shards * 44) - 32
+    with open_log(tmp_path / "wal") as log:
+        for shard in range(shards):
+            log.log(shard)
+        for index in (1, 2, 3):
+            log.write([(0, None, [Entry(1, index, b"x" * largest)])])
+        with pytest.raises(KeyLoadError) as caught:
+            log.write([(0, None, [Entry(1, 4, b"x" * (largest + 1))])])
+        assert caught.value.code == ErrorCode.RESOURCE_EXHAUSTED
+        with pytest.raises(KeyLoadError, match="ResourceExhausted"):
+            log.write([(0, None, [Entry(1, 4, b"x" * largest)]), (shards, HardState(), [])])
+        log.write([(0, None, [Entry(1, 4, b"y" * (largest - 81 - 44))])])
+    with open_log(tmp_path / "wal") as log:
+        assert log.log(0).last_index == 4
+
+
 @pytest.mark.covers("STO-4")
 @pytest.mark.parametrize(
     "entries",
@@ -242,13 +263,22 @@ def test_terms_and_entries_outside_the_log_are_refused(tmp_path: Path) -> None:
                 log.log(shard)
 
 
-def test_the_cache_keeps_the_newest_payloads_within_its_bound() -> None:
+@pytest.mark.covers("STO-15")
+def test_the_cache_keeps_the_newest_payloads_within_its_bounds() -> None:
     cache = PayloadCache(10_000)
     for index in range(1000):
         cache.add(1, index, bytes(800))
     assert [index for index in range(1000) if cache.get(1, index) is not None] == list(range(990, 1000))
     cache.add(1, 999, bytes(20_000))
     assert all(cache.get(1, index) is None for index in range(1000))
+    few = PayloadCache(10_000, 3)
+    for shard in (1, 2):
+        for index in range(4):
+            few.add(shard, index, b"%d" % index)
+    assert [few.get(1, index) for index in range(4)] == [None] * 4, "all shards share the bounds"
+    assert [few.get(2, index) for index in range(4)] == [None, b"1", b"2", b"3"]
+    few.add(2, 2, b"other")
+    assert few.get(2, 2) == b"other"
 
 
 def test_an_entry_costs_24_bytes_of_memory() -> None:
@@ -268,6 +298,17 @@ def test_the_files_of_the_log_are_private_and_no_links(tmp_path: Path) -> None:
     (tmp_path / "wal" / "0001.log").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(KeyLoadError, match="Corruption"):
         open_log(tmp_path / "wal")
+
+
+@pytest.mark.covers("STO-2")
+def test_the_directory_of_the_log_is_private_and_no_link(tmp_path: Path) -> None:
+    open_log(tmp_path / "wal").close()
+    (tmp_path / "wal").chmod(0o755)
+    open_log(tmp_path / "wal").close()
+    assert stat.S_IMODE((tmp_path / "wal").stat().st_mode) == 0o700
+    (tmp_path / "link").symlink_to(tmp_path / "wal")
+    with pytest.raises(KeyLoadError, match="Corruption"):
+        open_log(tmp_path / "link")
 
 
 def test_segments_of_other_sizes_are_read_and_the_next_one_has_the_present_size(tmp_path: Path) -> None:

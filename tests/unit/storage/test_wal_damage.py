@@ -257,6 +257,26 @@ def test_a_stop_while_the_next_segment_is_begun_loses_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.covers("STO-4")
+def test_what_is_left_of_a_turn_where_the_seal_belongs_is_corruption(tmp_path: Path) -> None:
+    """The turn was synced before the next segment was begun: it is no torn write."""
+    log = open_log(tmp_path / "built", stop_at(3))
+    log.write([(1, None, [Entry(1, 1, bytes(3500))])])
+    with pytest.raises(Stopped):
+        log.write([(1, None, [Entry(1, 2, bytes(3500))])])
+    log.close()
+    files = files_of(tmp_path / "built")
+    sealed = files["0001.log"]
+    start = DATA_START + records.turn_bytes(1, 3500)
+    mark = sealed[start : start + records.MARK_BYTES]
+    for number, part in ((2, [records.hard_state_record(1, HardState(1, 1, 0))]), (1, []), (3, [])):
+        buffers, _ = records.pack_turn(mark, number, part, start)
+        content = (sealed[:start] + buffers[0]).ljust(SEGMENT_BYTES, b"\0")
+        opens_not(tmp_path / "wal", {**files, "0001.log": content}, ErrorCode.CORRUPTION)
+    without_turn = sealed[:DATA_START].ljust(SEGMENT_BYTES, b"\0")
+    opens_not(tmp_path / "wal", {**files, "0001.log": without_turn}, ErrorCode.CORRUPTION)
+
+
+@pytest.mark.covers("STO-4")
 def test_an_unsealed_segment_is_corruption_once_the_next_one_is_written(
     three_segments: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -249,6 +249,8 @@ def test_whatever_a_stop_left_of_dropped_segments_is_no_matter(tmp_path: Path, l
         (tmp_path / "wal" / f"{number:04d}.log").write_bytes(before[f"{number:04d}.log"])
     with open_log(tmp_path / "wal") as log:
         assert (log.log(1).first_index, log.log(1).last_index) == (5, 8)
+        settle(log)
+        assert len(names(tmp_path / "wal")) == 2 + len([n for n in left if n == 2 or 2 in left])
         assert log.trim({}) == SEGMENT_BYTES * len([n for n in left if n == 2 or 2 in left])
         settle(log)
         assert names(tmp_path / "wal") == ["0003.log", "0004.log"]

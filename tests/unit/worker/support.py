@@ -17,7 +17,7 @@ import zmq
 
 from keyload.codec.decoding import decode_request
 from keyload.codec.fingerprint import fingerprint
-from keyload.codec.identity import atomic_partition_id, data_shard
+from keyload.codec.placement import FIRST_EPOCH, Place
 from keyload.contract.errors import Problem
 from keyload.contract.operations import OPERATIONS
 from keyload.link import framing
@@ -28,6 +28,7 @@ from keyload.link.messages import (
     CatalogDelta,
     Command,
     Confirmed,
+    Errand,
     Read,
     Ready,
     Refusal,
@@ -61,6 +62,7 @@ def put(key: str, document: str, text: str, **members: Any) -> dict[str, Any]:
 class WorkerUnderTest:
     """Starts the worker, speaks as its front, and stops it by ending its lifeline.
 
+    `runs_errands` and `returns_errands` let it lose what the worker asks for, or the answer to it.
     `absent_peers` makes it one of three voters whose other two are not there; `peer_secrets` are their keys,
     for a test that speaks as one of them.
     """
@@ -73,6 +75,10 @@ class WorkerUnderTest:
         self.front.bind(endpoint)
         self.catalog = Catalog()
         self.ready: Ready | None = None
+        self.errands: list[Errand] = []
+        self.runs_errands = True
+        self.returns_errands = True
+        self._relayed: dict[int, int] = {}
         self._answers: dict[int, Reply | Refusal | Confirmed] = {}
         self._next_call = 1
         self._read_end, self._write_end = os.pipe()
@@ -115,8 +121,22 @@ class WorkerUnderTest:
                 self.catalog.apply(message)
             elif isinstance(message, Ready):
                 self.ready = message
+            elif isinstance(message, Errand):
+                self._run(message)
+            elif isinstance(message, Reply | Refusal) and message.call in self._relayed:
+                asker = self._relayed.pop(message.call)
+                if self.returns_errands:
+                    self.send(msgspec.structs.replace(message, call=asker))
             elif isinstance(message, Reply | Refusal | Confirmed):
                 self._answers[message.call] = message
+
+    def _run(self, errand: Errand) -> None:
+        """Pass a command of the server on, as the front does."""
+        self.errands.append(errand)
+        if self.runs_errands:
+            number = self.number()
+            self._relayed[number] = errand.call
+            self.send(msgspec.structs.replace(errand.command, call=number))
 
     def answer(self, call: int, seconds: float = 10.0) -> Reply | Refusal | Confirmed:
         deadline = time.monotonic() + seconds
@@ -144,10 +164,10 @@ class WorkerUnderTest:
         declared = OPERATIONS[operation]
         request = tree if isinstance(tree, bool) else decode_request(declared, tree)
         scope = None if key is None else partition(key)
-        shard = 0 if scope is None else data_shard(atomic_partition_id(*scope), SHARDS)
+        place = Place(0, FIRST_EPOCH) if scope is None else self.catalog.place(scope, SHARDS)
         return Command(
             self.number(),
-            shard,
+            place.shard,
             operation,
             "root",
             self.catalog.version,
@@ -155,6 +175,7 @@ class WorkerUnderTest:
             fingerprint(operation, scope, request),
             scope,
             msgspec.msgpack.encode(request),
+            epoch=place.epoch,
         )
 
     def commit(self, tree: Mapping[str, Any]) -> Reply | Refusal | Confirmed:
@@ -189,14 +210,16 @@ class WorkerUnderTest:
         reference = {"partition": partition_tree(key), "collection": COLLECTION, "id": document}
         request = decode_request(OPERATIONS["keyload_documents_get"], {"reference": reference})
         scope = partition(key)
+        place = self.catalog.place(scope, SHARDS)
         read = Read(
             self.number(),
-            data_shard(atomic_partition_id(*scope), SHARDS),
+            place.shard,
             "keyload_documents_get",
             "root",
             self.catalog.version,
             scope,
             msgspec.msgpack.encode(request),
+            place.epoch,
         )
         self.send(read)
         return read.call
@@ -239,11 +262,11 @@ def _launch(
         shards=SHARDS,
         node_number=1,
         node_id="node1",
-        incarnation=INCARNATION,
+        incarnation=settings.pop("incarnation", INCARNATION),
         directory=str(directory),
         endpoint=endpoint,
         guard=b"guard",
-        durability="QuorumProcessDurable" if peers else "ProcessDurable",
+        durability="QuorumDurable" if peers else "LocalDurable",
         peers=peers,
         secret_key=pairs[0][1].decode(),
         bootstrap=Bootstrap("root", hashlib.sha256(ROOT_KEY.encode()).hexdigest()),

@@ -16,6 +16,7 @@ from keyload.contract.documents import DeleteDocument, FieldPatch, PatchDocument
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.limits import BATCH_MAX_BYTES
 from keyload.link.framing import FLUSH_BYTES, MAX_FRAME_BYTES
+from keyload.link.messages import INTERNAL
 from keyload.models import MUTATIONS
 from keyload.models.context import CommandContext, Evidence, MutationHandler, refuse
 from keyload.models.partitions import load_head, load_meta, partition_number
@@ -371,7 +372,7 @@ def test_unknown_operations_and_unreadable_requests_are_refused_unstored(shard: 
         (replace(good, partition=None), ErrorCode.OWNERSHIP_LOST),
     ):
         assert code_of(shard.run(command)[0]) == code
-    assert code_of(shard.run(Pending(good, internal=True))[0]) == ErrorCode.NOT_FOUND
+    assert code_of(shard.run(replace(good, principal=INTERNAL))[0]) == ErrorCode.NOT_FOUND
     before = shard.content()
     assert before == {}
     assert code_of(shard.run(replace(good, partition=OTHER))[0]) == ErrorCode.VALIDATION

@@ -9,8 +9,11 @@ import pytest
 
 from keyload.consensus import Message
 from keyload.consensus.messages import MessageKind
+from keyload.link.catalog import Catalog
 from keyload.link.launch import Bootstrap, PeerAddress, WorkerLaunch
-from keyload.link.messages import Command
+from keyload.link.messages import Command, Condition
+from keyload.worker.conditions import CLOCK_TICKS, FRESH_SECONDS, Conditions
+from keyload.worker.internal import BOOTSTRAP, REGISTER
 from keyload.worker.leadership import CARE_SECONDS, HAND_OVER_SECONDS, Leadership, preferred_node
 from tests.unit.shards import INCARNATION, SECOND, START
 from tests.unit.worker.replica import Replica
@@ -26,6 +29,15 @@ class Submitted:
         self.commands.append(command)
 
 
+def known(own_room: bool = True, **peers: Condition) -> Conditions:
+    """What nodes 2 and 3 have said of themselves; they are as this node unless told otherwise."""
+    conditions = Conditions((2, 3), lambda peer, condition: None)
+    conditions.tick(0.0, START, own_room)
+    for number, name in ((2, "two"), (3, "three")):
+        conditions.heard(number, peers.get(name, Condition(START, True)), 0.0, START)
+    return conditions
+
+
 def launch(peers: int) -> WorkerLaunch:
     return WorkerLaunch(
         worker=0,
@@ -37,7 +49,7 @@ def launch(peers: int) -> WorkerLaunch:
         directory="",
         endpoint="",
         guard=b"",
-        durability="QuorumProcessDurable",
+        durability="QuorumDurable",
         peers=[PeerAddress(number, f"node{number}", "", 1, "") for number in range(1, peers + 1)],
         bootstrap=Bootstrap("root", "0" * 64),
     )
@@ -57,10 +69,12 @@ def replica(tmp_path: Path) -> Iterator[Callable[[int], Replica]]:
 
 
 @pytest.mark.covers("SEC-6")
-def test_the_first_administrator_is_tried_once_in_each_term_led(replica: Callable[[int], Replica]) -> None:
+def test_first_administrator_and_voters_are_tried_once_in_each_term_led(
+    replica: Callable[[int], Replica],
+) -> None:
     node = replica(0)
     submitted = Submitted()
-    duties = Leadership(launch(3), {0: node.shard}, submitted, now=0.0)
+    duties = Leadership(launch(3), {0: node.shard}, Catalog(), submitted, known(), now=0.0)
     now = 1.0
     counts: list[int] = []
     for term in (1, 3):
@@ -73,8 +87,8 @@ def test_the_first_administrator_is_tried_once_in_each_term_led(replica: Callabl
         node.settle()
         duties.tick(now + CARE_SECONDS, START)
         counts.append(len(submitted.commands))
-    assert counts == [1, 1, 2, 2], "an attempt may be lost with the leader it was made by"
-    assert len({command.operation for command in submitted.commands}) == 1
+    assert counts == [2, 2, 4, 4], "an attempt may be lost with the leader it was made by"
+    assert {command.operation for command in submitted.commands} == {BOOTSTRAP, REGISTER}
 
 
 def handed_to(node: Replica) -> list[int]:
@@ -91,7 +105,7 @@ def test_a_leader_whose_clock_is_behind_hands_over_and_not_in_every_tick(
 ) -> None:
     node = replica(1)
     node.lead()
-    duties = Leadership(launch(3), {1: node.shard}, Submitted(), now=0.0)
+    duties = Leadership(launch(3), {1: node.shard}, Catalog(), Submitted(), known(), now=0.0)
     node.put("a")
     node.settle()
     node.raft.step(Message(MessageKind.APPEND_REPLY, 2, 1, 1, index=2))
@@ -108,7 +122,7 @@ def test_a_leader_whose_clock_is_behind_hands_over_and_not_in_every_tick(
 @pytest.mark.covers("CLU-30")
 def test_who_stops_hands_its_shards_to_a_node_that_keeps_up(replica: Callable[[int], Replica]) -> None:
     node = replica(1)
-    duties = Leadership(launch(3), {1: node.shard}, Submitted(), now=0.0)
+    duties = Leadership(launch(3), {1: node.shard}, Catalog(), Submitted(), known(), now=0.0)
     duties.resign()
     assert duties.idle()
     node.lead()
@@ -120,12 +134,77 @@ def test_who_stops_hands_its_shards_to_a_node_that_keeps_up(replica: Callable[[i
 def test_a_leader_hands_over_to_the_preferred_node_once_it_keeps_up(
     replica: Callable[[int], Replica],
 ) -> None:
-    assert [preferred_node(shard, 3) for shard in range(7)] == [1, 2, 3, 1, 2, 3, 1]
+    assert [preferred_node(shard, (1, 2, 3)) for shard in range(7)] == [1, 2, 3, 1, 2, 3, 1]
     node = replica(1)
-    duties = Leadership(launch(3), {1: node.shard}, Submitted(), now=0.0)
+    duties = Leadership(launch(3), {1: node.shard}, Catalog(), Submitted(), known(), now=0.0)
     node.lead()
     now = HAND_OVER_SECONDS
     duties.tick(now, START)
     assert handed_to(node) == [2]
     duties.tick(now + HAND_OVER_SECONDS / 2, START)
     assert handed_to(node) == [], "a transfer that fails is not repeated at once"
+
+
+@pytest.mark.covers("STO-12")
+@pytest.mark.parametrize("peer_has_room", [True, False])
+def test_a_leader_without_room_hands_over_to_a_node_with_room(
+    replica: Callable[[int], Replica], peer_has_room: bool
+) -> None:
+    node = replica(0)
+    node.lead()
+    conditions = known(own_room=False, two=Condition(START, peer_has_room))
+    duties = Leadership(launch(3), {0: node.shard}, Catalog(), Submitted(), conditions, now=0.0)
+    duties.tick(1.0, START)
+    assert handed_to(node) == ([2] if peer_has_room else [])
+
+
+@pytest.mark.covers("STO-12")
+def test_the_preferred_node_does_not_get_a_shard_back_while_it_has_no_room(
+    replica: Callable[[int], Replica],
+) -> None:
+    node = replica(1)
+    node.lead()
+    conditions = known(two=Condition(START, False))
+    duties = Leadership(launch(3), {1: node.shard}, Catalog(), Submitted(), conditions, now=0.0)
+    duties.tick(HAND_OVER_SECONDS, START)
+    assert handed_to(node) == []
+
+
+@pytest.mark.covers("SCH-2")
+@pytest.mark.parametrize("offset", [CLOCK_TICKS + 1, -CLOCK_TICKS - 1])
+def test_a_clock_far_from_the_middle_one_does_not_lead_while_another_can(
+    replica: Callable[[int], Replica], offset: int
+) -> None:
+    node = replica(0)
+    node.lead()
+    others = Condition(START + offset, True)
+    conditions = known(two=others, three=others)
+    duties = Leadership(launch(3), {0: node.shard}, Catalog(), Submitted(), conditions, now=0.0)
+    duties.tick(1.0, START)
+    assert handed_to(node) == [2]
+
+
+@pytest.mark.covers("SCH-2")
+def test_the_middle_clock_decides_and_what_was_said_long_ago_does_not() -> None:
+    conditions = Conditions((2, 3), lambda peer, condition: None)
+    conditions.tick(0.0, START, True)
+    assert conditions.fit, "alone nobody is wrong"
+    assert not conditions.peer_fit(2), "it has said nothing yet"
+    conditions.heard(2, Condition(START + 100 * SECOND, True), 0.0, START)
+    assert conditions.fit, "of two clocks nobody knows which is wrong"
+    conditions.heard(3, Condition(START + CLOCK_TICKS, True), 0.0, START)
+    assert (conditions.fit, conditions.peer_fit(2), conditions.peer_fit(3)) == (True, False, True)
+    conditions.heard(9, Condition(START, True), 0.0, START)
+    assert not conditions.peer_fit(9), "it is none of the peers"
+    conditions.tick(FRESH_SECONDS + 0.1, START, True)
+    assert not conditions.peer_fit(3)
+
+
+def test_nodes_tell_their_condition_once_a_second() -> None:
+    told: list[tuple[int, Condition]] = []
+    conditions = Conditions((2, 3), lambda peer, condition: told.append((peer, condition)))
+    for tenth in range(25):
+        conditions.tick(tenth / 10, START + tenth, tenth < 15)
+    assert [(peer, condition.room) for peer, condition in told] == [
+        (2, True), (3, True), (2, True), (3, True), (2, False), (3, False),
+    ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import subprocess
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from keyload.codec.identity import atomic_partition_id, data_shard
 from keyload.contract.documents import GetDocumentRequest, PutDocument
 from keyload.contract.shared import EntityRef
 from keyload.link.catalog import Catalog
@@ -30,7 +32,7 @@ from tests.unit.shards import INCARNATION, PARTITION, START, Shard, code_of, col
 from tests.unit.shards import partition_ref as reference_of
 
 from .conftest import OpenShard
-from .support import WorkerUnderTest, problem, put
+from .support import SHARDS, WorkerUnderTest, partition, problem, put
 from .test_loop import document
 
 COMMAND = (sys.executable, "-m", "tests.unit.worker.scan_reader")
@@ -43,7 +45,7 @@ class Pool:
         self.shard = shard
         self.answers: dict[int, Answer] = {}
         self.calls = 0
-        self.pool = ReaderPool(Setup(0, str(directory), INCARNATION), self._take, COMMAND)
+        self.pool = ReaderPool(Setup(0, str(directory), INCARNATION, 3), self._take, COMMAND)
 
     def _take(self, call: ReadCall, answer: Answer) -> None:
         self.answers[call.message.call] = answer
@@ -226,7 +228,7 @@ def test_processes_are_started_when_needed_and_ended_when_idle(
 
 @pytest.mark.covers("CLU-9")
 def test_a_reader_process_ends_with_its_worker(pool: Pool, tmp_path: Path) -> None:
-    process = ReaderProcess(Setup(0, str(tmp_path), INCARNATION), 0.0, COMMAND)
+    process = ReaderProcess(Setup(0, str(tmp_path), INCARNATION, 3), 0.0, COMMAND)
     process.socket.close()  # as the kernel does when the worker is killed
     assert process.wait(10) == 0
 
@@ -235,7 +237,9 @@ def test_a_reader_process_ends_with_its_worker(pool: Pool, tmp_path: Path) -> No
 def test_without_processes_long_reads_are_lost_and_others_go_on(tmp_path: Path) -> None:
     answers: list[Answer] = []
     pool = ReaderPool(
-        Setup(0, str(tmp_path), INCARNATION), lambda call, answer: answers.append(answer), ("/nothing/here",)
+        Setup(0, str(tmp_path), INCARNATION, 3),
+        lambda call, answer: answers.append(answer),
+        ("/nothing/here",),
     )
     call = ReadCall(read_of(1, "count"), 0.0, 60.0)
     pool.submit(LongRead(call, read_of(1, "count"), Catalog().excerpt("ann", None), None, START), 0.0)
@@ -304,6 +308,35 @@ def test_the_front_can_cancel_and_time_ends_what_nobody_cancels(
     assert problem(worker.answer(call)).error_code in ("BudgetExceeded", "OwnershipLost")
     monkeypatch.setattr(readers, "LONG_SECONDS", 0.2)
     assert problem(worker.answer(worker.send_read("key", "scan"))).error_code == "BudgetExceeded"
+
+
+@pytest.mark.covers("STO-14")
+def test_a_worker_frees_the_places_of_dead_readers_by_itself(worker: WorkerUnderTest, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    call = worker.send_read("key", f"twice:{pipe}")
+    opened: list[int] = []
+    opener = threading.Thread(target=lambda: opened.append(os.open(pipe, os.O_WRONLY)))
+    opener.start()
+    while opener.is_alive():
+        worker.pump(20)
+    [process] = worker.worker.reads.pool.process_ids
+    shard = data_shard(atomic_partition_id(*partition("key")), SHARDS)
+    directory = tmp_path / "node" / "worker-0" / f"shard-{shard}"
+    program = "import lmdb, sys; print(lmdb.open(sys.argv[1], readonly=True, lib_version=0).readers())"
+
+    def readers_of_the_state() -> str:
+        command = [sys.executable, "-c", program, str(directory)]
+        return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
+
+    assert f"{process} " in readers_of_the_state()
+    os.kill(process, 9)
+    assert problem(worker.answer(call)).error_code == "OwnershipLost"
+    os.close(opened[0])
+    deadline = time.monotonic() + 30
+    while f"{process} " in readers_of_the_state():
+        assert time.monotonic() < deadline
+        worker.pump(50)
 
 
 @pytest.mark.covers("CLU-30", "ADM-18")

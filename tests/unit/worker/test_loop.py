@@ -15,11 +15,15 @@ import zmq
 from keyload.codec.identity import atomic_partition_id, data_shard
 from keyload.contract.errors import KeyLoadError
 from keyload.contract.shared import CommitReceipt
+from keyload.front.scrape import WorkerState
 from keyload.link import framing
 from keyload.link.launch import CommandLimits
 from keyload.link.messages import Confirmed, Read, Refusal, Reply, Usage
+from keyload.models.partitions import load_meta
 from keyload.storage.pages import PAGE_BYTES
+from keyload.worker import loop, space
 from keyload.worker.__main__ import build
+from tests.unit.shards import SECOND, START
 from tests.unit.worker.support import SHARDS, WorkerUnderTest, partition, problem, put
 
 Start = Callable[..., WorkerUnderTest]
@@ -49,6 +53,12 @@ def revision_of(answer: Reply | Refusal | Confirmed) -> int:
 def document(answer: Reply | Refusal | Confirmed) -> Any:
     assert isinstance(answer, Reply), problem(answer)
     return msgspec.json.decode(answer.payload)
+
+
+def usage_of(worker: WorkerUnderTest) -> Any:
+    usage = Usage(worker.number())
+    worker.send(usage)
+    return document(worker.answer(usage.call))
 
 
 @pytest.mark.covers("CMD-12", "CMD-30", "CLU-24")
@@ -146,9 +156,7 @@ def test_more_commands_than_the_gate_holds_are_refused_and_leave_no_trace(start:
     worker.send(*commands)
     codes = [problem(worker.answer(command.call)).error_code for command in commands]
     assert sorted(codes) == ["OwnershipLost"] * 3 + ["ResourceExhausted"] * 2
-    usage = Usage(worker.number())
-    worker.send(usage)
-    counts = document(worker.answer(usage.call))
+    counts = usage_of(worker)
     assert (counts["commands"], counts["retainedBytes"], counts["tenants"]) == (0, 0, [])
 
 
@@ -223,7 +231,77 @@ def test_commands_of_one_frame_share_turns_and_each_takes_its_own_position(start
         receipts.append(msgspec.json.decode(answer.payload, type=CommitReceipt))
     positions = [receipt.token.position for receipt in receipts]
     assert positions == list(range(positions[0], positions[0] + 256))
-    usage = Usage(worker.number())
-    worker.send(usage)
-    states = document(worker.answer(usage.call))["shards"]
+    states = usage_of(worker)["shards"]
     assert max(state["applied"] for state in states if state["shard"] > 0) <= 4, "256 commands, few entries"
+
+
+@pytest.mark.covers("CLU-29")
+def test_a_worker_tells_role_term_position_and_log_size_of_every_shard(start: Start) -> None:
+    worker = start()
+    worker.wait_ready()
+    worker.configure_collection()
+    before = {state["shard"]: state for state in usage_of(worker)["shards"]}
+    assert isinstance(worker.commit(put("key", "doc", "{}")), Reply)
+    state = msgspec.convert(usage_of(worker), WorkerState)
+    assert [shard.shard for shard in state.shards] == list(range(SHARDS + 1))
+    for shard in state.shards:
+        assert (shard.role, shard.term, shard.leader) == ("leader", 1, 1)
+        assert shard.applied == shard.commit >= 1
+    changed = data_shard(atomic_partition_id(*partition("key")), SHARDS)
+    assert state.shards[changed].log_bytes > before[changed]["logBytes"]
+
+
+@pytest.mark.covers("STO-12")
+def test_with_room_again_writes_go_on_without_an_operator(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = [1 << 40]
+    monkeypatch.setattr(space, "free_bytes", lambda directory: free[0])
+    worker = start()
+    worker.wait_ready()
+    worker.configure_collection()
+    assert revision_of(worker.commit(put("key", "doc", "{}"))) == 1
+    free[0] = worker.launch.minimum_free_bytes - 1
+    deadline = time.monotonic() + 20
+    while isinstance(refused := worker.commit(later := put("key", "later", "{}")), Reply):
+        assert time.monotonic() < deadline, "the worker looks at its disk once a second"
+    assert problem(refused).error_code == "ResourceExhausted"
+    assert document(worker.read_document("key", "doc"))["revision"] == 1
+    before = document(worker.read_document("key", "later"))
+    free[0] += 1
+    while isinstance(answer := worker.commit(later), Refusal):
+        assert time.monotonic() < deadline
+    assert revision_of(answer) == 1 + (before["revision"] if before else 0), "the refusal used no identity"
+
+
+@pytest.mark.covers("SCH-2")
+def test_a_clock_that_jumps_never_takes_the_instants_back(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [START]
+    monkeypatch.setattr(loop, "wall_ticks", lambda: clock[0])
+    worker = start()
+    worker.wait_ready()
+    worker.configure_collection()
+    instants: list[int] = []
+
+    def commit(ticks: int) -> Reply | Refusal | Confirmed:
+        clock[0] = ticks
+        return worker.commit(put("key", str(uuid.uuid4()), "{}"))
+
+    for jump in (0, 3600 * SECOND, 3600 * SECOND - SECOND // 5):
+        answer = commit(START + jump)
+        assert isinstance(answer, Reply), problem(answer)
+        instants.append(last_instant(worker, "key"))
+    assert instants == [START, START + 3600 * SECOND, START + 3600 * SECOND]
+    assert problem(commit(START + 3600 * SECOND - SECOND)).error_code == "ClockUncertain"
+    assert isinstance(worker.confirm(), Confirmed), "reads go on"
+    assert isinstance(commit(START + 3601 * SECOND), Reply)
+    assert last_instant(worker, "key") == START + 3601 * SECOND
+
+
+def last_instant(worker: WorkerUnderTest, key: str) -> int:
+    """The instant of the last command in the shard of a partition."""
+    shard = data_shard(atomic_partition_id(*partition(key)), SHARDS)
+    with worker.worker._shards[shard].store.reader() as reader:
+        return load_meta(reader).instant

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 import zmq
 
-from keyload.consensus import Message, MessageKind, encode_messages
+from keyload.consensus import Entry, Message, MessageKind, decode_messages, encode_messages
 from keyload.link import framing
 from keyload.link.launch import WorkerLaunch
 from keyload.link.messages import Command, Forward, ForwardReply, PeerToPeer, Raft, Refusal, Reply
+from keyload.storage import pack_writes
+from keyload.worker import space
 from tests.unit.worker.support import SHARDS, WorkerUnderTest, problem
 
 Start = Callable[..., tuple[WorkerUnderTest, "Leader"]]
@@ -68,6 +70,13 @@ class Leader:
                 for message in framing.unpack_from_peer(self.inbox.recv()).messages:
                     if isinstance(message, Forward):
                         return message
+
+    def connected(self) -> None:
+        """Wait until the worker has said something, so that nothing is lost for want of a connection."""
+        deadline = time.monotonic() + 30
+        while not self.inbox.poll(20):
+            assert time.monotonic() < deadline
+            self.lead()
 
     def close(self) -> None:
         self.outgoing.close()
@@ -153,3 +162,55 @@ def test_garbage_of_a_voter_does_not_stop_the_worker(start: Start) -> None:
     leader.outgoing.send(b"\x94\x01\xc4\x01g\x90" + b"\x91" * 100_000)
     leader.send([ForwardReply(forward.call, False, b"true")])
     assert answered(worker, leader, command) == Reply(command.call, b"true")
+
+
+def appended(leader: Leader, shard: int, index: int, *entries: Entry) -> int:
+    """Send entries behind `index` of a shard; the index up to which the follower says it has them on disk."""
+    message = Message(MessageKind.APPEND, 2, 1, TERM, index, TERM if index else 0, 0, entries)
+    deadline = time.monotonic() + 30
+    leader.send([Raft(shard, encode_messages([message]))])
+    while True:
+        assert time.monotonic() < deadline
+        leader.lead()
+        if not leader.inbox.poll(20):
+            continue
+        for found in framing.unpack_from_peer(leader.inbox.recv()).messages:
+            if isinstance(found, Raft) and found.shard == shard:
+                for reply in decode_messages(found.payload):
+                    if reply.kind is MessageKind.APPEND_REPLY:
+                        assert not reply.reject
+                        return reply.index
+
+
+@pytest.mark.covers("STO-12")
+def test_a_follower_without_room_acknowledges_no_content_and_goes_on_when_there_is_room_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, leader = start(minimum_free_bytes=1000)
+    free = [10_000]
+    looked: list[int] = []
+
+    def free_bytes(directory: Path) -> int:
+        looked.append(free[0])
+        return free[0]
+
+    def set_free(size: int) -> None:
+        free[0] = size
+        while size not in looked[-1:]:
+            leader.lead()
+            worker.pump(20)
+
+    monkeypatch.setattr(space, "free_bytes", free_bytes)
+    content = pack_writes([])
+    first, second, third = (Entry(TERM, index, content) for index in (1, 2, 3))
+    leader.connected()
+    assert appended(leader, 1, 0, first) == 1
+    set_free(600)
+    assert appended(leader, 1, 1, second) == 2, "below the reserve a follower still serves its leader"
+    set_free(400)
+    assert appended(leader, 1, 2, third) == 2
+    assert appended(leader, 1, 2, Entry(TERM, 3, b""), Entry(TERM, 4, content)) == 3, "elections go on"
+    command = dispatch(worker)
+    assert leader.forwarded().command.command_id == command.command_id, "it still serves its front"
+    set_free(10_000)
+    assert appended(leader, 1, 3, Entry(TERM, 4, content)) == 4

@@ -57,7 +57,7 @@ def test_reads_need_a_valid_principal(shard: Shard) -> None:
 def answering(shard: Shard, execute: Any) -> None:
     handler = ReadHandler(authorize=lambda context, request: None, execute=execute)
     shard.answerer = ReadAnswerer(
-        shard=1, incarnation=INCARNATION, reads={**READS, "keyload_admin_status": handler}
+        shard=1, incarnation=INCARNATION, data_shards=3, reads={**READS, "keyload_admin_status": handler}
     )
 
 
@@ -93,7 +93,12 @@ def test_a_command_is_no_read(shard: Shard) -> None:
 @pytest.mark.covers("SEC-22")
 def test_status(shard: Shard) -> None:
     facts = NodeFacts(
-        node_id="n1", leader="n2", voters=3, durability="QuorumDurable", applied=7, read_generation=0
+        node_id="n1",
+        leader="n2",
+        voters=("n1", "n2", "n3"),
+        durability="QuorumDurable",
+        applied=7,
+        read_generation=0,
     )
     found = shard.read("keyload_admin_status", None, by="root", node=facts)
     assert (found.node_id, found.leader, found.voters, found.applied) == ("n1", "n2", 3, 7)
