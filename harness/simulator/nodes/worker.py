@@ -18,11 +18,25 @@ from harness.simulator.nodes.transfers import Transfers
 from harness.simulator.nodes.world import Packet, World
 from keyload.consensus import Config, Membership, Message, Ready, Role, decode_messages, encode_messages
 from keyload.link.launch import CommandLimits, PeerAddress, WorkerLaunch
-from keyload.link.messages import Command, Confirmed, Forward, ForwardReply, PeerToPeer, Read, Refusal, Reply
+from keyload.link.messages import (
+    BackupShard,
+    Command,
+    Condition,
+    Confirmed,
+    Forward,
+    ForwardReply,
+    PeerToPeer,
+    Read,
+    Refusal,
+    Reply,
+)
 from keyload.worker.admission import CommandGate
 from keyload.worker.commands import CommandDesk
+from keyload.worker.conditions import Conditions
 from keyload.worker.leadership import Leadership
+from keyload.worker.nodes import Nodes
 from keyload.worker.readers import ReadDesk
+from keyload.worker.shard import Shard
 
 if TYPE_CHECKING:
     from harness.simulator.nodes.node import Node
@@ -48,6 +62,7 @@ class Worker:
         self._saved: list[Image] = []  # checkpoints that are durable and not adopted
         self._woken = False
         self._open: Ready | None = None
+        self._previous = 0  # the term before the entries of the open Ready
         self._rounds = 0
         self._checkpointing = False
         self._installing = False
@@ -78,10 +93,14 @@ class Worker:
             launch,
             shards=shards,
             catalog=world.catalog,
+            nodes=Nodes(launch, world.catalog),
             send_front=self._answer,
             evidence_found=self.desk.evidence_found,
+            take_image=_no_image,
         )
-        self._leadership = Leadership(launch, shards, self.desk, world.now)
+        others = [peer.number for peer in launch.peers if peer.number != node.number]
+        self._conditions = Conditions(others, self._send_peer)
+        self._leadership = Leadership(launch, shards, world.catalog, self.desk, self._conditions, world.now)
         world.history.restarted(node.number)
         world.history.state(self.raft)
         self._led = 0
@@ -195,6 +214,8 @@ class Worker:
                     self.desk.from_peer(packet.sender, forward, now)
                 case ForwardReply() as reply:
                     self.desk.forward_answered(reply, now)
+                case Condition() as condition:
+                    self._conditions.heard(packet.sender, condition, now, self._node.clock)
                 case Offer() as offer:
                     self.transfers.offered(packet.sender, offer)
                 case Want() as want:
@@ -238,6 +259,7 @@ class Worker:
         self.reads.refuse_all(self.shard.reads.sweep(now))
         self.desk.sweep(now)
         self.reads.sweep(now)
+        self._conditions.tick(now, self._node.clock, not self._disk.full)
         self._leadership.tick(now, self._node.clock)
         self.transfers.tick()
         if self._world.agenda.now >= self._next_checkpoint:
@@ -249,7 +271,7 @@ class Worker:
         """A Ready up to its sync."""
         ready = self._open = self.raft.ready()
         if ready.entries:
-            self._world.history.written(self.raft, ready.entries)
+            self._previous = self._disk.log.term(ready.entries[0].index - 1)
         self._send(ready.messages)
         if ready.hard_state is None and not ready.entries:
             self._end_round()
@@ -289,6 +311,8 @@ class Worker:
         self._open = None
         self._send(ready.messages_after_sync)
         history = self._world.history
+        if ready.entries:
+            history.written(self._node.number, self._previous, ready.entries)
         history.state(self.raft)
         if ready.committed:
             state = self._disk.state
@@ -319,6 +343,7 @@ class Worker:
         if self._node.worker is self:
             self._checkpointing = False
             self._disk.state.save(image)
+            self._disk.check()
             self._saved.append(image)
             self.wake_soon()
 
@@ -335,6 +360,7 @@ class Worker:
             if log.last_index - first < options.retained:
                 needed = min(needed, first)
         log.trim(needed, options.segment_entries)
+        self._disk.check()
 
     # -- snapshots
 
@@ -377,6 +403,7 @@ class Worker:
         index = image.applied.index
         self._disk.log.rebase(index, image.applied.term)
         self._disk.installing = None
+        self._disk.check()
         self.shard.restored(self._disk.state)  # type: ignore[arg-type]
         self._installing = False
         world = self._world
@@ -410,6 +437,10 @@ class Worker:
 
 def _no_step(name: str) -> None:
     """Nobody kills at steps here: a simulated process dies between any two events."""
+
+
+def _no_image(shard: Shard, message: BackupShard) -> None:
+    """No backups are made here."""
 
 
 def _launch(number: int, nodes: list[int]) -> WorkerLaunch:

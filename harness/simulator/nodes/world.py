@@ -85,6 +85,7 @@ class World:
             shard=SHARD,
             incarnation=INCARNATION,
             durability="QuorumProcessDurable",
+            data_shards=1,
             outbox=OutboxLimits(max_records=self.options.outbox_records),
         )
 
