@@ -118,6 +118,10 @@ class State:
         if membership is not None:
             self.membership = membership
 
+    def reader_check(self) -> int:
+        """As `Store.reader_check`: nobody else reads this state."""
+        return 0
+
     # -- checkpoints
 
     def image(self) -> Image:
@@ -127,6 +131,11 @@ class State:
     def save(self, image: Image) -> None:
         """From now on a power loss leaves this cut."""
         self._saved = image
+
+    @property
+    def saved_index(self) -> int:
+        """The last entry in what a power loss leaves."""
+        return self._saved.applied.index
 
     def adopt(self, image: Image) -> None:
         """The process hears that the checkpoint is safe."""

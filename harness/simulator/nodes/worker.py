@@ -62,7 +62,7 @@ class Worker:
         self._saved: list[Image] = []  # checkpoints that are durable and not adopted
         self._woken = False
         self._open: Ready | None = None
-        self._previous = 0  # the term before the entries of the open round
+        self._previous = 0  # the term before the entries of the open Ready
         self._rounds = 0
         self._checkpointing = False
         self._installing = False
@@ -99,7 +99,7 @@ class Worker:
             take_image=_no_image,
         )
         others = [peer.number for peer in launch.peers if peer.number != node.number]
-        self._conditions = Conditions(lambda: others, self._send_peer)
+        self._conditions = Conditions(others, self._send_peer)
         self._leadership = Leadership(launch, shards, world.catalog, self.desk, self._conditions, world.now)
         world.history.restarted(node.number)
         world.history.state(self.raft)
@@ -259,7 +259,7 @@ class Worker:
         self.reads.refuse_all(self.shard.reads.sweep(now))
         self.desk.sweep(now)
         self.reads.sweep(now)
-        self._conditions.tick(now, self._node.clock, not self._node.full(SHARD))
+        self._conditions.tick(now, self._node.clock, not self._disk.full)
         self._leadership.tick(now, self._node.clock)
         self.transfers.tick()
         if self._world.agenda.now >= self._next_checkpoint:
@@ -271,7 +271,7 @@ class Worker:
         """A Ready up to its sync."""
         ready = self._open = self.raft.ready()
         if ready.entries:
-            self._previous = self.raft.log.term(ready.entries[0].index - 1)
+            self._previous = self._disk.log.term(ready.entries[0].index - 1)
         self._send(ready.messages)
         if ready.hard_state is None and not ready.entries:
             self._end_round()
@@ -309,10 +309,10 @@ class Worker:
         ready = self._open
         assert ready is not None
         self._open = None
+        self._send(ready.messages_after_sync)
         history = self._world.history
         if ready.entries:
             history.written(self._node.number, self._previous, ready.entries)
-        self._send(ready.messages_after_sync)
         history.state(self.raft)
         if ready.committed:
             state = self._disk.state
@@ -343,6 +343,7 @@ class Worker:
         if self._node.worker is self:
             self._checkpointing = False
             self._disk.state.save(image)
+            self._disk.check()
             self._saved.append(image)
             self.wake_soon()
 
@@ -359,6 +360,7 @@ class Worker:
             if log.last_index - first < options.retained:
                 needed = min(needed, first)
         log.trim(needed, options.segment_entries)
+        self._disk.check()
 
     # -- snapshots
 
@@ -401,6 +403,7 @@ class Worker:
         index = image.applied.index
         self._disk.log.rebase(index, image.applied.term)
         self._disk.installing = None
+        self._disk.check()
         self.shard.restored(self._disk.state)  # type: ignore[arg-type]
         self._installing = False
         world = self._world
@@ -432,12 +435,12 @@ class Worker:
             self._calls.answered(message.call, isinstance(message, Refusal), message.payload, cut)
 
 
-def _no_image(shard: Shard, message: BackupShard) -> None:
-    """Nobody asks for backups here."""
-
-
 def _no_step(name: str) -> None:
     """Nobody kills at steps here: a simulated process dies between any two events."""
+
+
+def _no_image(shard: Shard, message: BackupShard) -> None:
+    """No backups are made here."""
 
 
 def _launch(number: int, nodes: list[int]) -> WorkerLaunch:
