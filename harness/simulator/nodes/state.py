@@ -102,10 +102,6 @@ class State:
         """The present cut; nothing is applied while it is read."""
         return self.rows
 
-    def reader_check(self) -> int:
-        """Nobody reads it from another process."""
-        return 0
-
     def apply(
         self, index: int, term: int, write_sets: Iterable[WriteSet], membership: bytes | None = None
     ) -> None:

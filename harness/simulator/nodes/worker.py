@@ -99,7 +99,7 @@ class Worker:
             take_image=_no_image,
         )
         others = [peer.number for peer in launch.peers if peer.number != node.number]
-        self._conditions = Conditions(others, self._send_peer)
+        self._conditions = Conditions(lambda: others, self._send_peer)
         self._leadership = Leadership(launch, shards, world.catalog, self.desk, self._conditions, world.now)
         world.history.restarted(node.number)
         world.history.state(self.raft)
