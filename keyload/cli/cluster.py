@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 60.0
 """How long the node may be out of reach or without a majority while it is watched."""
 
 _PAUSE_SECONDS = 0.5
-_UNCERTAIN = {ErrorCode.OWNERSHIP_LOST, ErrorCode.UNKNOWN_WRITE_OUTCOME}
+_UNCERTAIN = {ErrorCode.OWNERSHIP_LOST, ErrorCode.UNKNOWN_WRITE_OUTCOME, ErrorCode.RECOVERY_REQUIRED}
 
 
 def replace(words: Words) -> int:

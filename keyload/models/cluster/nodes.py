@@ -51,8 +51,8 @@ def begin_replacement(txn: Txn, request: ReplaceRequest, instant: int, heard: fr
     leader of the system shard, itself included.
 
     False, and nothing written, when just that is under way or done. Errors: PermissionDenied; NotFound for
-    an unknown voter; Conflict when another replacement is under way or anything of the new node is in use;
-    RecoveryRequired when no majority is left without the old voter; UnsupportedCapability on a node alone.
+    an unknown voter; Conflict when another replacement is under way, anything of the new node is in use,
+    or no majority is left without the old voter; UnsupportedCapability on a node alone.
     """
     catalog = FreshCatalog(txn)
     _check_principal(catalog, request.principal, instant)
@@ -132,6 +132,6 @@ def _check_health(voters: Voters, old: int, heard: frozenset[int]) -> None:
     needed = len(voters.numbers) // 2 + 1
     if len(answering) < needed:
         refuse(
-            ErrorCode.RECOVERY_REQUIRED,
+            ErrorCode.CONFLICT,
             f"Of the other voters {len(answering)} answer; {needed} must, before one is exchanged.",
         )

@@ -53,10 +53,10 @@ def test_progress_is_printed_until_it_is_done(entry: str, capsys: pytest.Capture
 
 @pytest.mark.covers("CLU-19", "CLI-4")
 def test_a_refusal_is_told_at_once(entry: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with ScriptedServer(problem(ErrorCode.RECOVERY_REQUIRED)) as server:
+    with ScriptedServer(problem(ErrorCode.CONFLICT)) as server:
         assert main(["cluster", "replace", "node2", "--with", entry, "--url", server.address]) == 1
         assert len(server.requests) == 1
-    assert json.loads(capsys.readouterr().err)["errorCode"] == "RecoveryRequired"
+    assert json.loads(capsys.readouterr().err)["errorCode"] == "Conflict"
 
 
 @pytest.mark.covers("CLU-19", "CLI-4")

@@ -95,12 +95,12 @@ def test_a_refusal_of_the_system_shard_is_passed_on() -> None:
 
             def behaviour(message: Any) -> Iterable[Any]:
                 if isinstance(message, Command):
-                    return [refusal(message.call, ErrorCode.RECOVERY_REQUIRED)]
+                    return [refusal(message.call, ErrorCode.CONFLICT)]
                 return answer(message)
 
             node.peers[0].behaviour = behaviour
             response = await ask(node, "POST", PATH, WISH)
-            assert (response.status, response.json["errorCode"]) == (503, ErrorCode.RECOVERY_REQUIRED)
+            assert (response.status, response.json["errorCode"]) == (409, ErrorCode.CONFLICT)
 
     run(main())
 

@@ -146,7 +146,7 @@ def test_a_majority_must_be_left_without_the_old_voter(system: Shard, heard: set
     if code:
         assert exchange(system) is True
     else:
-        assert refused(system) == ErrorCode.RECOVERY_REQUIRED
+        assert refused(system) == ErrorCode.CONFLICT
 
 
 @pytest.mark.covers("CLU-19")
