@@ -72,35 +72,16 @@ class Worker:
         log, state = self._disk.log, self._disk.state
         membership = Membership.unpacked(state.membership)
         self.raft = world.parts.raft(self._config(), log, log.hard_state, state.applied.index, membership)
-        self.transfers = Transfers(node, self, world)
         repeat = options.heartbeat_ticks * options.tick_ms * REPEAT_HEARTBEATS / 1000
         self.shard = world.parts.shard(SHARD, self.raft, state, world.executor, _no_step, repeat)  # type: ignore[arg-type]
-        shards = {SHARD: self.shard}
+        self.transfers = Transfers(node, self, world)
         launch = _launch(node.number, sorted({*node.initial.members, node.number}))
-        self.desk = CommandDesk(
-            me=node.number,
-            shards=shards,
-            data_shards=1,
-            catalog=world.catalog,
-            gate=CommandGate(CommandLimits()),
-            space=node,  # type: ignore[arg-type]
-            call_seconds=CALL_MS / 1000,
-            hold_seconds=options.tick_ms / 1000,
-            send_front=self._answer,
-            send_peer=self._send_peer,
-        )
-        self.reads = ReadDesk(
-            launch,
-            shards=shards,
-            catalog=world.catalog,
-            nodes=Nodes(launch, world.catalog),
-            send_front=self._answer,
-            evidence_found=self.desk.evidence_found,
-            take_image=_no_image,
-        )
+        self.desk, self.reads = self._desks(launch)
         others = [peer.number for peer in launch.peers if peer.number != node.number]
         self._conditions = Conditions(lambda: others, self._send_peer)
-        self._leadership = Leadership(launch, shards, world.catalog, self.desk, self._conditions, world.now)
+        self._leadership = Leadership(
+            launch, {SHARD: self.shard}, world.catalog, self.desk, self._conditions, world.now
+        )
         world.history.restarted(node.number)
         world.history.state(self.raft)
         self._led = 0
@@ -108,6 +89,32 @@ class Worker:
             self.raft.campaign()
         world.agenda.plan(0, self._wake)
         self._plan_tick()
+
+    def _desks(self, launch: WorkerLaunch) -> tuple[CommandDesk, ReadDesk]:
+        shards = {SHARD: self.shard}
+        catalog = self._world.catalog
+        commands = CommandDesk(
+            me=self._node.number,
+            shards=shards,
+            data_shards=1,
+            catalog=catalog,
+            gate=CommandGate(CommandLimits()),
+            space=self._node,  # type: ignore[arg-type]
+            call_seconds=CALL_MS / 1000,
+            hold_seconds=self._world.options.tick_ms / 1000,
+            send_front=self._answer,
+            send_peer=self._send_peer,
+        )
+        reads = ReadDesk(
+            launch,
+            shards=shards,
+            catalog=catalog,
+            nodes=Nodes(launch, catalog),
+            send_front=self._answer,
+            evidence_found=commands.evidence_found,
+            take_image=_no_image,
+        )
+        return commands, reads
 
     def _config(self) -> Config:
         options = self._world.options
