@@ -106,6 +106,16 @@ def test_what_is_committed_and_not_yet_applied_is_in_the_backup(
         assert records(tmp_path / "again" / image.file.name, tmp_path) == first
 
 
+@pytest.mark.covers("BKP-5")
+def test_a_node_that_never_ran_can_be_backed_up_and_started_afterwards(tmp_path: Path) -> None:
+    with NodeDirectory(tmp_path / "db") as directory:
+        directory.establish(ALONE)
+    backup.back_up(tmp_path / "db", tmp_path / "b")
+    with running(tmp_path / "db", tmp_path) as worker:
+        worker.configure_collection()
+        assert isinstance(worker.commit(command(1)), Reply)
+
+
 @pytest.mark.covers("BKP-14", "BKP-15", "BKP-21")
 def test_a_restored_database_differs_by_one_commit_in_each_shard(
     made: tuple[Path, Path], tmp_path: Path
