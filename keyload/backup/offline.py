@@ -11,6 +11,7 @@ import msgspec
 from keyload.backup.manifest import FileEntry, Manifest, ShardImage, image_name
 from keyload.backup.shelf import complete, new_id
 from keyload.backup.staging import directory_for
+from keyload.consensus import Membership
 from keyload.consensus.messages import Entry
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.models.partitions import load_meta
@@ -88,8 +89,9 @@ def _images(directory: NodeDirectory, identity: Identity, worker: int, stage: Pa
     """The images of a worker's shards, after everything committed was applied."""
     home = directory.worker_directory(worker)
     recover_state(home)
+    first = Membership(tuple(range(1, len(identity.guard.voters) + 1)) or (1,)).packed()
     with Wal(home / "wal", worker=worker, incarnation=identity.incarnation) as wal:
-        stores = open_states(home, wal, shards_of(identity, worker), UNBOUNDED)
+        stores = open_states(home, wal, shards_of(identity, worker), UNBOUNDED, membership=first)
         try:
             for shard, store in stores.items():
                 catch_up(store, wal.log(shard), alone=len(identity.guard.voters) <= 1)

@@ -20,6 +20,7 @@ from keyload.backup.streams import checked, pieces, write_file
 from keyload.consensus import Membership
 from keyload.consensus.messages import HardState
 from keyload.models.catalog.rows import DISPATCH_PAUSED, SWITCHES, put_row
+from keyload.models.cluster.nodes import forget_nodes
 from keyload.models.partitions import load_meta
 from keyload.models.partitions.restores import RestoreRecord, begin_restored_life
 from keyload.storage import (
@@ -108,8 +109,9 @@ def _begin_life(backup: Backup, identity: Identity, image: ShardImage, place: Pa
             begin_restored_life(txn, record)
             if image.shard == SYSTEM_SHARD:
                 put_row(txn, SWITCHES, DISPATCH_PAUSED, True)
+                forget_nodes(txn)
         end = Position(image.index + 1, max(1, image.term))
-        voters = tuple(range(1, max(1, len(identity.guard.voters)) + 1))
+        voters = identity.guard.voter_numbers or (1,)
         store.apply(end.index, end.term, [stored_form(txn.writes)], Membership(voters).packed())
     finally:
         store.close()

@@ -45,8 +45,8 @@ class Elections(Replication):
             return
         self._become_follower(self.term, None)
         if self._may_stand:
-            others = [voter for voter in self.voters if voter != peer]
-            order = sorted(others, key=lambda voter: (voter < peer, voter))
+            standing = {*self.voters, self.id} - {peer}  # this one may be about to be removed
+            order = sorted(standing, key=lambda voter: (voter < peer, voter))
             self._timeout = self.config.heartbeat_ticks * (1 + 2 * order.index(self.id))
 
     def _leader_is_missing(self) -> None:

@@ -4,6 +4,9 @@ State is written without syncing. A killed process leaves it whole in the page c
 does not. A small file of the worker therefore says in which boot of the machine it ran, and whether it
 synced its state and stopped in order. After any other stop each shard is put back to its last checkpoint,
 and the log makes the rest again. A shard that never had a checkpoint loses its state: its log is whole.
+
+The same holds after a sync of a state has failed: pages that never reached the disk are then no longer known
+to be missing there, and the next sync would not write them. `Checkpoint` removes the file for that.
 """
 
 from __future__ import annotations
@@ -19,7 +22,6 @@ from keyload.storage.checkpoint import SavedCheckpoint
 from keyload.storage.install import installing
 from keyload.storage.verify import verify_images
 
-_MARKER = "boot"
 _MARKER_BYTES = 256
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -55,7 +57,7 @@ def recover_state(worker_directory: Path) -> list[int]:
     the one its checkpoint was made of; FormatUnsupported for an unknown version. No file is changed before
     all checkpoints were read.
     """
-    stored = files.read_small(worker_directory / _MARKER, _MARKER_BYTES)
+    stored = files.read_small(worker_directory / layout.BOOT_MARKER, _MARKER_BYTES)
     now = boot_id()
     removed: list[int] = []
     if not _trusted(stored, now):
@@ -122,4 +124,4 @@ def _trusted(stored: bytes | None, now: str) -> bool:
 
 
 def _write(worker_directory: Path, boot: _Boot) -> None:
-    files.write_durably(worker_directory / _MARKER, msgspec.json.encode(boot))
+    files.write_durably(worker_directory / layout.BOOT_MARKER, msgspec.json.encode(boot))

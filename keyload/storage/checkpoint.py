@@ -12,6 +12,7 @@ import errno
 import struct
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ import lmdb
 
 from keyload.codec.checksums import crc32
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.storage import files, pages
+from keyload.storage import files, layout, pages
 from keyload.storage.layout import Position
 from keyload.storage.reader import StoreReader
 
@@ -104,20 +105,30 @@ class Checkpoint:
             self._environment.sync(True)
         except (lmdb.Error, OSError) as error:
             self.sync_failed = True
+            distrust(self._directory.parent)
             raise sync_failure() from error
 
     def _save(self) -> None:
         try:
             save(self._directory, self.saved)
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            replaced = load(self._directory) == self.saved  # only its name may not be durable
+            if error.errno in (errno.ENOSPC, errno.EDQUOT) and not replaced:
                 detail = "There is no room for a checkpoint."
                 raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, detail) from error
             self.sync_failed = True
             raise sync_failure() from error
 
     def already_saved(self) -> None:
-        """The file says exactly this: nothing is to be done."""
+        """The file says exactly this. A process that was killed may not have made its name durable.
+
+        RecoveryRequired when that fails.
+        """
+        try:
+            files.sync_directory(self._directory)
+        except OSError as error:
+            self.sync_failed = True
+            raise sync_failure() from error
         self.done = True
 
     def give_up(self) -> None:
@@ -130,6 +141,15 @@ class Checkpoint:
     def unpin(self) -> None:
         """Let the pages that only this cut holds be used again."""
         self._pin.close()
+
+
+def distrust(worker_directory: Path) -> None:
+    """Let the next start put all states of a worker back to their checkpoints, for a sync has failed.
+
+    Need not be durable: after a stop of the machine no state is trusted anyway.
+    """
+    with suppress(OSError):
+        (worker_directory / layout.BOOT_MARKER).unlink(missing_ok=True)
 
 
 def sync_failure() -> KeyLoadError:

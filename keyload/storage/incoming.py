@@ -38,6 +38,7 @@ class IncomingSnapshot:
 
     def __init__(self, shard_directory: Path, wanted: SnapshotManifest) -> None:
         self.manifest = wanted
+        self._sync_failed = False
         self._ahead: dict[int, bytes] = {}
         with as_contract("A snapshot could not be received."):
             self._directory = snapshot_directory(shard_directory)
@@ -96,17 +97,28 @@ class IncomingSnapshot:
         return True
 
     def sync(self) -> None:
-        """Bring what was written to the disk, so that the end need not wait for all of it; for a thread."""
+        """Bring what was written to the disk, so that the end need not wait for all of it; for a thread.
+
+        After a failure it cannot be completed: a later sync would not tell what is missing (STO-11).
+        """
         self.unsynced_bytes = 0
-        with as_contract("A snapshot could not be received."):
-            os.fdatasync(self._descriptor)
+        try:
+            with as_contract("A snapshot could not be received."):
+                os.fdatasync(self._descriptor)
+        except KeyLoadError:
+            self._sync_failed = True
+            raise
 
     def complete(self, step: Callable[[str], None] | None = None) -> None:
-        """Check the whole image and note durably that it may be installed; for a thread.
+        """Check the whole image and note durably that it may be installed; for a thread, after all calls of
+        `sync` have come to their end.
 
-        Corruption when length, SHA-256 or content is not what the manifest says; nothing is left of it then.
+        RecoveryRequired after one of them has failed. Corruption when length, SHA-256 or content is not what
+        the manifest says; nothing is left of it then.
         """
         try:
+            if self._sync_failed:
+                raise KeyLoadError(ErrorCode.RECOVERY_REQUIRED, "A snapshot could not be made durable.")
             with as_contract("A snapshot could not be received."):
                 os.fsync(self._descriptor)
                 self._check()

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 DATA_FILE = "data.mdb"
 LOCK_FILE = "lock.mdb"
 
+BOOT_MARKER = "boot"
+"""File of a worker's directory; where it is missing, no state there is trusted (`keyload.storage.boot`)."""
+
 META = b"meta"
 SHORT = b"short"
 LONG = b"long"

@@ -37,11 +37,15 @@ class _Running(NamedTuple):
 
 
 class ImageDesk:
-    """Takes images for the backups of a node in `node`, its directory."""
+    """Takes images for the backups of a node in `node`, its directory, where `has_room` says that so many
+    bytes leave the reserve of the disk alone (STO-12)."""
 
-    def __init__(self, node: Path, send_front: Callable[[WorkerToFront], None]) -> None:
+    def __init__(
+        self, node: Path, send_front: Callable[[WorkerToFront], None], has_room: Callable[[int], bool]
+    ) -> None:
         self._shelf = node / SHELF
         self._send_front = send_front
+        self._has_room = has_room
         self._waiting: deque[tuple[Shard, BackupShard]] = deque()
         self._stop = threading.Event()
         self._thread = ThreadPoolExecutor(1, "backup-image")
@@ -79,6 +83,8 @@ class ImageDesk:
 
     def _begin(self, shard: Shard, message: BackupShard) -> None:
         try:
+            if not self._has_room(shard.store.used_bytes):
+                raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, "The disk has no room for a backup.")
             cut = shard.store.cut()
         except KeyLoadError as error:
             self._refuse(message, error)

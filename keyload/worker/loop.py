@@ -108,7 +108,7 @@ class Worker:
             send_front=self._to_front.append,
             send_peer=self._send_peer,
         )
-        self._images = ImageDesk(Path(launch.directory), self._to_front.append)
+        self._images = ImageDesk(Path(launch.directory), self._to_front.append, self._space.has_room)
         self.reads = ReadDesk(
             launch,
             shards=shards,

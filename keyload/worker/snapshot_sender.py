@@ -22,6 +22,9 @@ from keyload.storage import Cut, OutgoingSnapshot, SnapshotManifest, discard_sna
 from keyload.worker.shard import Shard
 
 OFFER_SECONDS = 1.0
+TAKE_AGAIN_SECONDS = 5.0
+"""An image that could not be taken is tried again after this time."""
+
 IDLE_SECONDS = 30.0
 """An image that no follower needs is kept so long, for one that falls behind again."""
 
@@ -56,16 +59,19 @@ class SnapshotSender:
         *,
         incarnation: str,
         directory: Callable[[int], Path],
+        has_room: Callable[[int], bool],
         send: SendPeer,
         step: Callable[[str], None],
     ) -> None:
         self._shards = shards
         self._incarnation = incarnation
         self._directory = directory
+        self._has_room = has_room
         self._send = send
         self._step = step
         self._images: dict[int, _Image] = {}
         self._taking: _Taking | None = None
+        self._next_try = dict.fromkeys(shards, 0.0)
         self._stop = threading.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshot")
 
@@ -82,7 +88,7 @@ class SnapshotSender:
             if not lagging:
                 continue
             if image is None:
-                self._take(shard)
+                self._take(shard, now)
             else:
                 image.needed_at = now
                 self._offer(shard, image, lagging, now)
@@ -93,9 +99,14 @@ class SnapshotSender:
             return True
         return not lagging and now - image.needed_at > IDLE_SECONDS
 
-    def _take(self, shard: Shard) -> None:
-        """Begin an image of the present state, one at a time."""
-        if self._taking is not None:
+    def _take(self, shard: Shard, now: float) -> None:
+        """Begin an image of the present state, one at a time, and only where it leaves the reserve of the
+        disk alone (STO-12)."""
+        if self._taking is not None or now < self._next_try[shard.number]:
+            return
+        self._next_try[shard.number] = now + TAKE_AGAIN_SECONDS
+        if not self._has_room(shard.store.used_bytes):
+            log.event(Category.SNAPSHOT_NO_ROOM, shard=shard.number)
             return
         cut = shard.store.cut()
         done = self._thread.submit(
@@ -143,6 +154,11 @@ class SnapshotSender:
         """First log entry behind the image of a shard, which its receivers will need."""
         image = self._images.get(shard)
         return None if image is None else image.manifest.index + 1
+
+    def busy(self, shard: Shard) -> bool:
+        """Whether an image of `shard` is being taken, as by a leader that has been deposed meanwhile; its
+        store must not be closed before that has come to its end."""
+        return self._taking is not None and self._taking.shard is shard
 
     def _drop(self, shard: int) -> None:
         self._images.pop(shard).content.close()

@@ -46,7 +46,12 @@ class Upkeep:
         self._step = step
         self._checkpoints = Checkpoints(wal, shards, launch.storage, now=now, retained=self._retained)
         self._sender = SnapshotSender(
-            shards, incarnation=launch.incarnation, directory=self._directory, send=send, step=step
+            shards,
+            incarnation=launch.incarnation,
+            directory=self._directory,
+            has_room=space.has_room,
+            send=send,
+            step=step,
         )
         self._receiver = SnapshotReceiver(
             shards,
@@ -100,7 +105,7 @@ class Upkeep:
         The log must know the term of the image before it begins behind it: a worker that ends right after
         that could not start again.
         """
-        in_use = self._checkpoints.busy(shard) or self._images.busy(shard)
+        in_use = any(user.busy(shard) for user in (self._checkpoints, self._images, self._sender))
         if in_use or self._wal.log(shard.number).hard_state.term < manifest.term:
             return False
         directory = self._directory(shard.number)

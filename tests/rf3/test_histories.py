@@ -59,7 +59,18 @@ async def one_round(cluster: Cluster, name: str, kinds: list[FaultKind], seed: i
 
 
 @pytest.mark.covers(
-    "CLU-10", "CLU-14", "CLU-24", "CMD-18", "CMD-28", "CMD-29", "CMD-30", "TST-11", "TST-12", "TST-13"
+    "CLU-10",
+    "CLU-14",
+    "CLU-15",
+    "CLU-18",
+    "CLU-24",
+    "CMD-18",
+    "CMD-28",
+    "CMD-29",
+    "CMD-30",
+    "TST-11",
+    "TST-12",
+    "TST-13",
 )
 def test_histories_under_faults_are_linearizable(cluster: Cluster, seed: int, histories: Path) -> None:
     chance = Random(seed)

@@ -14,6 +14,7 @@ import pytest
 from harness.acknowledged import COLLECTION, DATABASE, DOMAIN, TENANT, partition_of
 from harness.cluster import Cluster
 from harness.doors import McpDoor, mcp_door, tree
+from keyload.backup import check
 from keyload.client import AsyncClient
 from keyload.contract.catalog import ResourceDefinition, ResourceKind
 from keyload.contract.documents import PutDocument
@@ -21,6 +22,8 @@ from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.operations import OPERATIONS
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
 from keyload.contract.shared import EntityRef
+
+BACKUP_SECONDS = 60.0
 
 
 @asynccontextmanager
@@ -173,6 +176,20 @@ async def places_partitions(cluster: Cluster) -> None:
         assert refused.code is ErrorCode.UNSUPPORTED_CAPABILITY
 
 
+async def makes_backups(cluster: Cluster) -> None:
+    async with (
+        AsyncClient(cluster.urls[0], cluster.key) as sdk,
+        mcp_door(cluster.urls[1], cluster.key, BACKUP_SECONDS) as mcp,
+    ):
+        told = tree(await sdk.admin_backup(timeout=BACKUP_SECONDS))
+        invoked = await mcp.invoke("keyload_admin_backup", {})
+    assert told.keys() == invoked.keys()
+    assert told["id"] != invoked["id"]
+    for node, receipt in ((cluster.node(1), told), (cluster.node(2), invoked)):
+        manifest = check(cluster.directory / node.profile.id / "backups" / receipt["id"]).manifest
+        assert (manifest.id, manifest.position) == (receipt["id"], receipt["position"])
+
+
 PARITY = {
     "keyload_documents_get": gets,
     "keyload_documents_commit": commits,
@@ -185,6 +202,7 @@ PARITY = {
     "keyload_admin_resources_list": configures_resources,
     "keyload_admin_partition_placement_read": places_partitions,
     "keyload_admin_partition_placement_bind": places_partitions,
+    "keyload_admin_backup": makes_backups,
 }
 
 

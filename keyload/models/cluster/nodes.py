@@ -104,6 +104,15 @@ def finish_replacement(txn: Txn, data_shards: int) -> bool:
     return True
 
 
+def forget_nodes(txn: Txn) -> None:
+    """Remove all nodes, the voters and the exchange that is under way: a restored store belongs to other
+    nodes, which its first leader registers from their settings (BKP-14)."""
+    for node in FreshCatalog(txn).nodes():
+        delete_row(txn, NODES, (str(node.number),))
+    delete_row(txn, VOTERS, ALL_SHARDS)
+    delete_row(txn, REPLACEMENTS, UNDER_WAY)
+
+
 def _check_principal(catalog: FreshCatalog, name: str, instant: int) -> None:
     """A node that passed the request on may have known an older catalog."""
     record = catalog.principal(name)

@@ -87,11 +87,11 @@ def records(state: Path, scratch: Path) -> dict[bytes, bytes]:
         return dict(reader.scan(b"", b"\xff" * 600))
 
 
-def give_voters(backup: Path, voters: tuple[str, ...]) -> Manifest:
-    """Make a backup look as if it came from a cluster of these voters."""
+def give_voters(backup: Path, voters: tuple[str, ...], numbers: tuple[int, ...] = ()) -> Manifest:
+    """Make a backup look as if it came from a cluster of these voters, with `numbers` after an exchange."""
     manifest = manifests.decode((backup / MANIFEST).read_bytes())
     former = msgspec.json.decode((backup / IDENTITY).read_bytes(), type=Identity)
-    guard = msgspec.structs.replace(former.guard, voters=voters)
+    guard = msgspec.structs.replace(former.guard, voters=voters, numbers=numbers)
     content = msgspec.json.encode(msgspec.structs.replace(former, guard=guard))
     (backup / IDENTITY).write_bytes(content)
     tally = Tally()

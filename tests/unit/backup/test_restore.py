@@ -18,12 +18,14 @@ from keyload.backup.manifest import IDENTITY, MANIFEST
 from keyload.backup.streams import Tally
 from keyload.consensus import Membership
 from keyload.contract.errors import ErrorCode
+from keyload.contract.tables import ALL_SHARDS, NODES, REPLACEMENTS, UNDER_WAY, Node, Replacement, Voters
+from keyload.contract.tables import VOTERS as VOTERS_TABLE
 from keyload.link.messages import Reply
-from keyload.models.catalog.rows import DISPATCH_PAUSED, SWITCHES, row_key
+from keyload.models.catalog.rows import DISPATCH_PAUSED, SWITCHES, FreshCatalog, row_key
 from keyload.models.partitions.head import META
 from keyload.models.partitions.keys import META_KEY
 from keyload.models.partitions.restores import RESTORE, RestoreRecord, restore_key
-from keyload.storage import Guard, Identity, NodeDirectory, Position, Wal
+from keyload.storage import Guard, Identity, NodeDirectory, Position, Wal, stored_form, write_image
 from tests.unit.worker.support import INCARNATION, SHARDS, problem
 
 from .databases import (
@@ -102,6 +104,16 @@ def test_what_is_committed_and_not_yet_applied_is_in_the_backup(
     for image in manifest.shards:
         first = records(made[1] / image.file.name, tmp_path)
         assert records(tmp_path / "again" / image.file.name, tmp_path) == first
+
+
+@pytest.mark.covers("BKP-5")
+def test_a_node_that_never_ran_can_be_backed_up_and_started_afterwards(tmp_path: Path) -> None:
+    with NodeDirectory(tmp_path / "db") as directory:
+        directory.establish(ALONE)
+    backup.back_up(tmp_path / "db", tmp_path / "b")
+    with running(tmp_path / "db", tmp_path) as worker:
+        worker.configure_collection()
+        assert isinstance(worker.commit(command(1)), Reply)
 
 
 @pytest.mark.covers("BKP-14", "BKP-15", "BKP-21")
@@ -227,14 +239,14 @@ def test_a_manifest_that_tells_other_positions_is_refused(own: Path, tmp_path: P
         assert left_over(tmp_path) == ["b"]
 
 
-def rewrite(directory: Path, shard: int, image: bytes) -> None:
+def rewrite(directory: Path, shard: int, image: bytes, **changes: int) -> None:
     """Put another image into a backup whose manifest then fits."""
     manifest = manifests.decode((directory / MANIFEST).read_bytes())
     former = manifest.shards[shard]
     (directory / former.file.name).write_bytes(image)
     tally = Tally()
     tally.add(image)
-    changed = msgspec.structs.replace(former, file=tally.entry(former.file.name))
+    changed = msgspec.structs.replace(former, file=tally.entry(former.file.name), **changes)
     shards = (*manifest.shards[:shard], changed, *manifest.shards[shard + 1 :])
     (directory / MANIFEST).write_bytes(manifests.encode(msgspec.structs.replace(manifest, shards=shards)))
 
@@ -257,6 +269,43 @@ def test_all_voters_of_a_restored_cluster_begin_with_the_same_state(own: Path, t
                 assert store.membership == Membership((1, 2, 3)).packed()
     assert len(digests) == SHARDS + 1
     assert all(len(found) == 1 for found in digests.values())
+
+
+@pytest.mark.covers("BKP-14", "CLU-19")
+def test_a_restored_store_has_forgotten_the_nodes_of_the_former_one(own: Path, tmp_path: Path) -> None:
+    numbers = (1, 2, 4)
+    nodes = [Node(number, f"node{number}", "", "10.0.0.1", 5000 + number, "k" * 40) for number in numbers]
+    add_rows(
+        own,
+        tmp_path,
+        *((NODES, (str(node.number),), node) for node in nodes),
+        (VOTERS_TABLE, ALL_SHARDS, Voters(("node1", "node2", "node4"), numbers)),
+        (REPLACEMENTS, UNDER_WAY, Replacement(2, 5)),
+    )
+    give_voters(own, ("node1", "node2", "node4"), numbers)
+    told = backup.cluster_restore(own, tmp_path / "new")
+    alone = backup.restore(own, tmp_path / "alone")
+    for directory, members in (
+        *((Path(node.directory), numbers) for node in told.nodes),
+        (Path(alone.directory), (1,)),
+    ):
+        with opened(shard_files(directory)[0], tmp_path) as store, store.reader() as reader:
+            assert store.membership == Membership(members).packed()
+            catalog = FreshCatalog(reader)
+            assert (catalog.nodes(), catalog.voters, catalog.replacement) == ([], None, None)
+            assert catalog.principal("root") is not None
+
+
+def add_rows(directory: Path, scratch: Path, *rows: tuple[str, tuple[str, ...], object]) -> None:
+    """Add rows to the catalog in the image of the system shard of a backup."""
+    image = manifests.decode((directory / MANIFEST).read_bytes()).shards[0]
+    with opened(directory / image.file.name, scratch) as store:
+        writes = {row_key(table, key): msgspec.msgpack.encode(row) for table, key, row in rows}
+        store.apply(image.index + 1, image.term, [stored_form(writes)])
+        cut = store.cut()
+        write_image(cut, scratch / "image")
+        cut.close()
+    rewrite(directory, 0, (scratch / "image").read_bytes(), index=image.index + 1)
 
 
 @pytest.mark.covers("BKP-16")

@@ -239,6 +239,19 @@ def test_a_snapshot_that_the_log_does_not_know_is_refused() -> None:
         follower.raft.restore(7, 2, THREE)
 
 
+@pytest.mark.covers("CLU-10", "CLU-19")
+def test_a_voter_whose_removal_is_not_committed_stands_when_its_leader_ends() -> None:
+    leaving = Replica()
+    removal = Entry(1, 1, Membership((2, 3)).packed(), True)
+    leaving.hears(K.APPEND, 1, entries=(removal,))
+    assert leaving.raft.voters == (2, 3)
+    leaving.raft.peer_ended(2)
+    assert leaving.raft.leader is None
+    for _ in range(leaving.raft.config.election_ticks_min):
+        leaving.raft.tick()
+    assert leaving.raft.role is Role.PRE_CANDIDATE
+
+
 @pytest.mark.covers("CLU-19")
 def test_the_log_knows_the_membership_in_force_and_the_committed_ones() -> None:
     log = RaftLog(Replica().disk, 0, 0, THREE)

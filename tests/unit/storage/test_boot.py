@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from keyload.consensus.messages import Entry
@@ -147,6 +149,36 @@ def test_after_a_killed_process_the_state_is_used_as_it_is(worker: Path) -> None
     inode = (worker / "shard-3" / "data.mdb").stat().st_ino
     assert run(worker, []) == ([], before)
     assert (worker / "shard-3" / "data.mdb").stat().st_ino == inode
+
+
+class _FailingSync:
+    """An environment whose sync fails."""
+
+    def sync(self, force: bool) -> None:
+        raise lmdb.Error("the disk is gone", errno.EIO)
+
+
+@pytest.mark.covers("STO-5", "STO-11")
+def test_after_a_failed_sync_of_a_state_the_next_start_puts_it_back(
+    worker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, before = run(worker, ENTRIES[:5])
+    recover_state(worker)
+    store = Store(worker / "shard-3", 1 << 30)
+    with open_log(worker / "wal") as log:
+        for entry in ENTRIES[5:]:
+            log.write([(3, None, [entry])])
+            store.apply(entry.index, entry.term, [unpack_writes(entry.data)])
+    after = store.digest()
+    assert after != before
+    begun = store.begin_checkpoint()
+    monkeypatch.setattr(begun, "_environment", _FailingSync())
+    with pytest.raises(KeyLoadError, match="RecoveryRequired"):
+        begun.complete()
+    store.close(durable=False)
+    with (worker / "shard-3" / "data.mdb").open("r+b") as file:
+        file.write(b"\xff" * pages.PAGE_BYTES)  # the system has forgotten that this page is to be written
+    assert run(worker, []) == ([], after)
 
 
 @pytest.mark.covers("STO-5")

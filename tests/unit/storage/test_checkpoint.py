@@ -191,6 +191,38 @@ def test_a_checkpoint_without_room_is_given_up_and_the_next_one_succeeds(
     store.close()
 
 
+@pytest.mark.covers("STO-8", "STO-11")
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_checkpoint_whose_name_may_not_be_durable_is_not_given_up_as_if_it_were_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    store = Store(tmp_path / "shard-3", BYTES)
+    advance(store, 5)
+    begun = store.begin_checkpoint()
+
+    def broken(path: Path) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "sync_directory", broken)
+        with pytest.raises(KeyLoadError) as caught:
+            begun.complete()
+    assert caught.value.code == ErrorCode.RECOVERY_REQUIRED
+    with pytest.raises(KeyLoadError):
+        store.begin_checkpoint()
+    store.close(durable=False)
+    synced: list[Path] = []
+    sync = files.sync_directory
+
+    def noted(path: Path) -> None:
+        synced.append(path)
+        sync(path)
+
+    monkeypatch.setattr(files, "sync_directory", noted)
+    Store(tmp_path / "shard-3", BYTES).close()
+    assert tmp_path / "shard-3" in synced
+
+
 class _FailingSync:
     """An environment whose sync fails once."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -173,6 +175,34 @@ def test_an_interrupted_transfer_goes_on_where_it_stopped(source: Path, target: 
     assert received_snapshot(target) is None
     again.complete()
     assert image_holds(target / "snapshot" / "incoming", ENTRIES)
+    outgoing.close()
+
+
+@pytest.mark.covers("STO-11", "CLU-15")
+def test_after_a_failed_sync_a_snapshot_is_not_completed(
+    source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outgoing = OutgoingSnapshot(source)
+    incoming = IncomingSnapshot(target, outgoing.manifest)
+    receive(incoming, outgoing, 1)
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fail)
+        with pytest.raises(KeyLoadError, match="RecoveryRequired"):
+            incoming.sync()
+    receive(incoming, outgoing)
+    with pytest.raises(KeyLoadError, match="RecoveryRequired"):
+        incoming.complete()
+    assert received_snapshot(target) is None
+    incoming.discard()
+    again = IncomingSnapshot(target, outgoing.manifest)
+    assert again.received_bytes == 0
+    receive(again, outgoing)
+    again.complete()
+    assert received_snapshot(target) == outgoing.manifest
     outgoing.close()
 
 

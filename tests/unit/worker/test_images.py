@@ -12,6 +12,7 @@ from keyload.backup.manifest import ShardImage
 from keyload.contract.errors import ErrorCode
 from keyload.link.messages import BackupShard, Refusal, Reply
 from keyload.storage import Position, Store, verify_image
+from keyload.worker import space
 from tests.unit.worker.support import SHARDS, WorkerUnderTest, problem, put
 from tests.unit.worker.test_loop import Start, start  # noqa: F401
 
@@ -80,6 +81,19 @@ def test_an_image_that_cannot_be_made_is_refused_and_leaves_nothing(start: Start
     answer = worker.answer(ask(worker, 77, "0" * 32))
     assert problem(answer).error_code == ErrorCode.OWNERSHIP_LOST
     assert isinstance(worker.confirm(), object)
+
+
+@pytest.mark.covers("STO-12")
+def test_an_image_without_room_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    worker = start()
+    worker.wait_ready()
+    backup, directory = shelf(worker)
+    with monkeypatch.context() as patch:
+        patch.setattr(space, "free_bytes", lambda directory: 0)
+        answer = worker.answer(ask(worker, 1, backup))
+    assert problem(answer).error_code == ErrorCode.RESOURCE_EXHAUSTED
+    assert list(directory.iterdir()) == []
+    assert isinstance(worker.answer(ask(worker, 1, backup)), Reply)
 
 
 @pytest.mark.covers("BKP-2")

@@ -121,7 +121,7 @@ def answered(worker: WorkerUnderTest, leader: Leader, command: Command) -> Reply
     raise AssertionError("no answer in time")
 
 
-@pytest.mark.covers("CMD-18", "CLU-11")
+@pytest.mark.covers("CMD-18", "CLU-11", "CLU-12")
 def test_the_answer_to_a_command_of_a_former_life_is_not_taken(start: Start) -> None:
     """A worker that was killed comes back while its leader still works for it (CLU-9)."""
     former, its_leader = start(call_ms=60_000)
@@ -136,7 +136,7 @@ def test_the_answer_to_a_command_of_a_former_life_is_not_taken(start: Start) -> 
     assert answered(worker, leader, command) == Reply(command.call, b"true")
 
 
-@pytest.mark.covers("ADM-17")
+@pytest.mark.covers("ADM-17", "CLU-12")
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x80", b"\x91" * 100_000, b"\xa7nothing"])
 def test_a_broken_answer_of_the_leader_is_an_unknown_outcome(start: Start, payload: bytes) -> None:
     worker, leader = start(call_ms=60_000)

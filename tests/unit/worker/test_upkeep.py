@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.link.messages import SnapshotChunk, SnapshotOffer, SnapshotWant
 from keyload.storage import CHUNK_BYTES
+from keyload.worker import snapshot_sender, space
 from tests.unit.worker.trio import TIMES, Node, Trio
 
 FILLER = f'{{"filler": "{"x" * 30_000}"}}'
@@ -84,6 +87,50 @@ def test_a_follower_behind_the_log_gets_a_snapshot_and_the_rest(behind: Trio) ->
     fill(behind, behind.nodes[1], 3, "later")
     behind.pass_time(lambda: level(behind, 1, 2, 3))
     assert behind.nodes[3].replaced == 1
+
+
+@pytest.mark.covers("STO-12", "CLU-15")
+def test_a_leader_takes_no_image_that_does_not_fit_its_disk(
+    behind: Trio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    taken = behind.nodes[1].place / "snapshot"
+
+    def no_room(directory: Path) -> int:
+        asked.append(1)
+        return 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(space, "free_bytes", no_room)
+        behind.pass_time(lambda: len(asked) > 1)
+        assert not taken.exists()
+        assert behind.nodes[3].replaced == 0
+    behind.pass_time(lambda: level(behind, 1, 2, 3))
+    assert behind.nodes[3].replaced == 1
+
+
+@pytest.mark.covers("CLU-15", "CLU-16")
+def test_a_state_whose_image_is_still_being_taken_is_not_replaced(
+    behind: Trio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proceed = threading.Event()
+    node = behind.nodes[3]
+
+    def slow(*_: object, **__: object) -> None:
+        assert proceed.wait(60)
+        raise KeyLoadError(ErrorCode.RECOVERY_REQUIRED, "A snapshot was given up.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshot_sender, "take_snapshot", slow)
+        node.upkeep._sender._take(node.shard, behind.now)  # as it led and was deposed meanwhile
+    received = node.place / "snapshot" / "received.json"
+    behind.pass_time(received.exists)
+    until = behind.now + 1.0
+    behind.pass_time(lambda: behind.now > until)
+    assert node.replaced == 0
+    proceed.set()
+    behind.pass_time(lambda: level(behind, 1, 2, 3))
+    assert node.replaced == 1
 
 
 @pytest.mark.covers("CLU-15", "CLU-16", "CLU-22")

@@ -74,13 +74,14 @@ class Node:
             durability="",
             storage=times,
         )
+        space = Space(directory, 0, {shard: self.shard})
         self.upkeep = Upkeep(
             launch,
             self.wal,
             {shard: self.shard},
             now=0.0,
-            images=ImageDesk(directory, lambda message: None),
-            space=Space(directory, 0, {shard: self.shard}),
+            images=ImageDesk(directory, lambda message: None, space.has_room),
+            space=space,
             send=self._send,
             release=lambda shard: None,
             replaced=self._count,
