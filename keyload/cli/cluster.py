@@ -1,5 +1,5 @@
-"""`keyload cluster replace` and `keep`: exchange a voter for a new node, or withdraw that, and follow it to the
-end (CLU-19).
+"""`keyload cluster replace` and `keep`: exchange a voter for a new node, or withdraw that; both follow it to
+its end (CLU-19).
 
 The nodes carry it through by themselves; this command only begins and watches. Interrupted, or when its node
 goes away, it can be given again, also through another node.
