@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from keyload.consensus.core import CANDIDATE, LEADER, PRE_CANDIDATE
+from keyload.consensus.core import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
 from keyload.consensus.messages import Message, MessageKind
 from keyload.consensus.quorum import Tally, tally
 from keyload.consensus.replication import Replication
@@ -33,6 +33,21 @@ class Elections(Replication):
         if self._forwards.open and self._heartbeat_elapsed >= self.config.heartbeat_ticks:
             self._heartbeat_elapsed = 0
             self._forward_reads(self._forwards.number)
+
+    def peer_ended(self, peer: int) -> None:
+        """The connection to a peer broke. If it led, an election comes soon, not after a whole timeout.
+
+        This only shortens a wait, so a wrong alarm costs an election at most. The voters stand one after the
+        other, the next one behind the leader first: they do not split their votes, and a later one has
+        noticed the end too by the time it is asked.
+        """
+        if self.role is not FOLLOWER or self.leader != peer:
+            return
+        self._become_follower(self.term, None)
+        if self._may_stand:
+            others = [voter for voter in self.voters if voter != peer]
+            order = sorted(others, key=lambda voter: (voter < peer, voter))
+            self._timeout = self.config.heartbeat_ticks * (1 + 2 * order.index(self.id))
 
     def _leader_is_missing(self) -> None:
         """Nothing was heard of a leader for too long."""

@@ -104,10 +104,11 @@ class PeerLinks:
                 )
         self._numbers = {z85.decode(peer.public_key.encode()): number for number, peer in wanted.items()}
 
-    def tick(self, now: float) -> None:
-        """Note which peers refused our key, and when to knock again; `now` in seconds."""
-        for outbox in self._outboxes.values():
-            outbox.tick(now)
+    def tick(self, now: float) -> list[int]:
+        """Note which peers refused our key, and when to knock again; `now` in seconds. Returns the peers
+        whose connection broke since the last call, as at the end of their process.
+        """
+        return [number for number, outbox in self._outboxes.items() if outbox.tick(now)]
 
     def send(self, number: int, message: PeerToPeer) -> None:
         """Queue one message for the next `flush`: consensus leaves first, chunks of snapshots last.
@@ -219,7 +220,7 @@ class _Outbox:
         self.peer = peer
         self.socket = socket
         self._endpoint = endpoint
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_DISCONNECTED)
         self._connected = False
         self._patience = FIRST_PATIENCE
         self._resume_at: float | None = None
@@ -236,17 +237,22 @@ class _Outbox:
             self._connected = True
             self.socket.connect(self._endpoint)
 
-    def tick(self, now: float) -> None:
-        """Take back a connection whose handshake was refused; allow the next one when it is time."""
+    def tick(self, now: float) -> bool:
+        """Take back a connection whose handshake was refused; allow the next one when it is time. Whether an
+        established connection broke.
+        """
+        broke = False
         if self._resume_at is not None and now >= self._resume_at:
             self._resume_at = None
         while self._monitor.poll(0):
-            recv_monitor_message(self._monitor)
-            if self._connected:
+            if recv_monitor_message(self._monitor)["event"] == zmq.EVENT_DISCONNECTED:
+                broke = True
+            elif self._connected:
                 self._connected = False
                 self.socket.disconnect(self._endpoint)
                 self._resume_at = now + self._patience
                 self._patience = min(2 * self._patience, LAST_PATIENCE)
+        return broke
 
     def close(self) -> None:
         """Close the connection; what waits is lost."""

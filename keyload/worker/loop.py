@@ -128,20 +128,23 @@ class Worker:
             send_front=self._to_front.append,
             now=time.monotonic(),
         )
-        self._upkeep = Upkeep(
-            launch,
-            wal,
-            shards,
+        self._upkeep = self._keep_files()
+        self._announced = False
+        self._unfinished = True
+
+    def _keep_files(self) -> Upkeep:
+        return Upkeep(
+            self._launch,
+            self._wal,
+            self._shards,
             now=time.monotonic(),
             space=self._space,
             images=self._images,
             send=self._send_peer,
             release=self.reads.drain,
             replaced=self._replaced,
-            step=step,
+            step=self._step,
         )
-        self._announced = False
-        self._unfinished = True
 
     def _all_inputs(self) -> Mapping[zmq.Socket[bytes] | int, Callable[[float], None]]:
         """Everything the loop listens to, with what takes it in."""
@@ -328,10 +331,12 @@ class Worker:
             self._to_front.append(self._replayed())
 
     def _follow_nodes(self, now: float) -> None:
-        """Link to the nodes that the catalog names (CLU-19)."""
+        """Link to the nodes that the catalog names (CLU-19); tell the shards which of them has ended."""
         if self._links is None:
             return
-        self._links.tick(now)
+        for number in self._links.tick(now):
+            for shard in self._shards.values():
+                shard.raft.peer_ended(number)
         if self._linked != self._nodes.peers():
             self._linked = self._nodes.peers()
             self._links.update(self._linked)

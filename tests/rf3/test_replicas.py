@@ -25,7 +25,7 @@ from keyload.storage import Store
 from keyload.worker.leadership import preferred_node
 
 SHARDS = range(7)
-PREFERRED = {shard: preferred_node(shard, 3) for shard in SHARDS}
+PREFERRED = {shard: preferred_node(shard, (1, 2, 3)) for shard in SHARDS}
 SPREAD_SECONDS = 10.0
 QUIET_SECONDS = 20.0
 LOAD_SECONDS = 3.0

@@ -44,6 +44,9 @@ class Options:
     spares: int
     """Nodes that belong to nobody yet; a change of the membership may take them in."""
     snapshot_ms_max: int
+    alarm_rate: float = 0.0
+    """How often another node sees its connection to the one that a fault strikes break; runs that are asked
+    for it only, so that a seed goes on telling its story."""
 
 
 FAULTS = ("crash", "pause", "split", "one_way", "cut", "campaign", "transfer", "reboot")

@@ -33,6 +33,7 @@ class Simulation:
 
     def __init__(self, seed: int, raft_class: type[Raft] = Raft, options: Options | None = None) -> None:
         self.rng = Random(seed)
+        self._alarms = Random(f"{seed} alarms")
         self.options = options or draw(self.rng)
         self.agenda = Agenda()
         self.checker = RegisterChecker(Membership(tuple(range(1, self.options.nodes + 1))))
@@ -171,6 +172,7 @@ class Simulation:
         self.counts[fault] += 1
         self.story.append(f"{self.now} ms: {fault} (node {node.number})")
         numbers = list(self.nodes)
+        self._alarm(node)
         match fault:
             case "crash" if node.up:
                 node.crash(self.rng)
@@ -242,6 +244,13 @@ class Simulation:
             self._removed |= set(present.members) - set(chosen.members)
             self.counts["changes"] += 1
             self.story.append(f"{self.now} ms: {leader.number} proposes {chosen}")
+
+    def _alarm(self, node: Node) -> None:
+        """Others see their connection to a node break, rightly or not."""
+        for other in self.nodes.values():
+            if other is not node and other.runs and self._alarms.random() < self.options.alarm_rate:
+                other.raft.peer_ended(node.number)
+                self._turn(other)
 
     def _calm_down(self) -> None:
         self._faulty = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 from harness.simulator.nodes.node import Node
 from harness.simulator.nodes.world import START, TICKS_PER_MS, World
@@ -11,6 +12,12 @@ from keyload.models.partitions import load_meta
 
 CLOCKS_MS = 500
 """How often somebody looks at the clocks once the faults are over."""
+
+ALARMED = 0.5
+"""Probability that a node sees its connection to the one that was struck break."""
+
+ALARMS_FROM = 10_000
+"""Smaller seeds were named in tests before there were alarms, and go on telling their stories."""
 
 AIMED = 0.3
 """Probability that a fault is aimed at the leader."""
@@ -23,6 +30,7 @@ class Faults:
         self._world = world
         self._nodes = nodes
         self._install = install
+        self._alarms = Random(f"{world.seed} alarms")
         self._spares = world.options.spares
         self._removed: set[int] = set()
         network = world.network
@@ -71,6 +79,16 @@ class Faults:
         self._world.tell(f"{name} (node {node.number})")
         self._world.counts[name] += 1
         self._actions[name](node)
+        self._alarm(node)
+
+    def _alarm(self, node: Node) -> None:
+        """Others see their connection to a node break, rightly or not."""
+        if self._world.seed < ALARMS_FROM:
+            return
+        for other in self._nodes.values():
+            if other is not node and other.worker is not None and self._alarms.random() < ALARMED:
+                other.worker.raft.peer_ended(node.number)
+                other.worker.wake_soon()
 
     # -- processes and power
 

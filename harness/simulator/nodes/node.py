@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
+from harness.simulator.checker import Violation
 from harness.simulator.nodes.clients import Calls
 from harness.simulator.nodes.snapshots import Incoming, Outgoing
 from harness.simulator.nodes.state import Image
@@ -61,6 +62,13 @@ class Disk:
             self.log.rebase(self.installing.applied.index, self.installing.applied.term)
             self.installing = None
         self.state.reopen()
+
+    def check(self) -> None:
+        """A power loss now would leave a state that the log can bring up to date."""
+        if self.installing is None and self.state.saved_index < self.log.base:
+            raise Violation(
+                f"a checkpoint of {self.state.saved_index} lies before the log of {self.log.base}"
+            )
 
     def lose_power(self, rng: Random) -> None:
         """What was not synced is gone."""

@@ -21,7 +21,8 @@ from keyload.contract.documents import (
 )
 from keyload.contract.security import PrincipalRecord, ScopeGrant
 from keyload.contract.shared import EntityRef, PartitionRef
-from keyload.link.catalog import PRINCIPALS, RESOURCES, Catalog
+from keyload.contract.tables import PRINCIPALS, RESOURCES
+from keyload.link.catalog import Catalog
 from keyload.link.messages import CatalogDelta, Command, PartitionKey, Read
 from keyload.models.receipts import guid_text
 

@@ -102,10 +102,6 @@ class State:
         """The present cut; nothing is applied while it is read."""
         return self.rows
 
-    def reader_check(self) -> int:
-        """Nobody reads it from another process."""
-        return 0
-
     def apply(
         self, index: int, term: int, write_sets: Iterable[WriteSet], membership: bytes | None = None
     ) -> None:
@@ -118,6 +114,10 @@ class State:
         if membership is not None:
             self.membership = membership
 
+    def reader_check(self) -> int:
+        """As `Store.reader_check`: nobody else reads this state."""
+        return 0
+
     # -- checkpoints
 
     def image(self) -> Image:
@@ -127,6 +127,11 @@ class State:
     def save(self, image: Image) -> None:
         """From now on a power loss leaves this cut."""
         self._saved = image
+
+    @property
+    def saved_index(self) -> int:
+        """The last entry in what a power loss leaves."""
+        return self._saved.applied.index
 
     def adopt(self, image: Image) -> None:
         """The process hears that the checkpoint is safe."""

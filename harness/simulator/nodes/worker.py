@@ -62,7 +62,7 @@ class Worker:
         self._saved: list[Image] = []  # checkpoints that are durable and not adopted
         self._woken = False
         self._open: Ready | None = None
-        self._previous = 0  # the term before the entries of the open round
+        self._previous = 0  # the term before the entries of the open Ready
         self._rounds = 0
         self._checkpointing = False
         self._installing = False
@@ -72,35 +72,16 @@ class Worker:
         log, state = self._disk.log, self._disk.state
         membership = Membership.unpacked(state.membership)
         self.raft = world.parts.raft(self._config(), log, log.hard_state, state.applied.index, membership)
-        self.transfers = Transfers(node, self, world)
         repeat = options.heartbeat_ticks * options.tick_ms * REPEAT_HEARTBEATS / 1000
         self.shard = world.parts.shard(SHARD, self.raft, state, world.executor, _no_step, repeat)  # type: ignore[arg-type]
-        shards = {SHARD: self.shard}
+        self.transfers = Transfers(node, self, world)
         launch = _launch(node.number, sorted({*node.initial.members, node.number}))
-        self.desk = CommandDesk(
-            me=node.number,
-            shards=shards,
-            data_shards=1,
-            catalog=world.catalog,
-            gate=CommandGate(CommandLimits()),
-            space=node,  # type: ignore[arg-type]
-            call_seconds=CALL_MS / 1000,
-            hold_seconds=options.tick_ms / 1000,
-            send_front=self._answer,
-            send_peer=self._send_peer,
-        )
-        self.reads = ReadDesk(
-            launch,
-            shards=shards,
-            catalog=world.catalog,
-            nodes=Nodes(launch, world.catalog),
-            send_front=self._answer,
-            evidence_found=self.desk.evidence_found,
-            take_image=_no_image,
-        )
+        self.desk, self.reads = self._desks(launch)
         others = [peer.number for peer in launch.peers if peer.number != node.number]
         self._conditions = Conditions(lambda: others, self._send_peer)
-        self._leadership = Leadership(launch, shards, world.catalog, self.desk, self._conditions, world.now)
+        self._leadership = Leadership(
+            launch, {SHARD: self.shard}, world.catalog, self.desk, self._conditions, world.now
+        )
         world.history.restarted(node.number)
         world.history.state(self.raft)
         self._led = 0
@@ -108,6 +89,32 @@ class Worker:
             self.raft.campaign()
         world.agenda.plan(0, self._wake)
         self._plan_tick()
+
+    def _desks(self, launch: WorkerLaunch) -> tuple[CommandDesk, ReadDesk]:
+        shards = {SHARD: self.shard}
+        catalog = self._world.catalog
+        commands = CommandDesk(
+            me=self._node.number,
+            shards=shards,
+            data_shards=1,
+            catalog=catalog,
+            gate=CommandGate(CommandLimits()),
+            space=self._node,  # type: ignore[arg-type]
+            call_seconds=CALL_MS / 1000,
+            hold_seconds=self._world.options.tick_ms / 1000,
+            send_front=self._answer,
+            send_peer=self._send_peer,
+        )
+        reads = ReadDesk(
+            launch,
+            shards=shards,
+            catalog=catalog,
+            nodes=Nodes(launch, catalog),
+            send_front=self._answer,
+            evidence_found=commands.evidence_found,
+            take_image=_no_image,
+        )
+        return commands, reads
 
     def _config(self) -> Config:
         options = self._world.options
@@ -259,7 +266,7 @@ class Worker:
         self.reads.refuse_all(self.shard.reads.sweep(now))
         self.desk.sweep(now)
         self.reads.sweep(now)
-        self._conditions.tick(now, self._node.clock, not self._node.full(SHARD))
+        self._conditions.tick(now, self._node.clock, not self._disk.full)
         self._leadership.tick(now, self._node.clock)
         self.transfers.tick()
         if self._world.agenda.now >= self._next_checkpoint:
@@ -271,7 +278,7 @@ class Worker:
         """A Ready up to its sync."""
         ready = self._open = self.raft.ready()
         if ready.entries:
-            self._previous = self.raft.log.term(ready.entries[0].index - 1)
+            self._previous = self._disk.log.term(ready.entries[0].index - 1)
         self._send(ready.messages)
         if ready.hard_state is None and not ready.entries:
             self._end_round()
@@ -309,10 +316,10 @@ class Worker:
         ready = self._open
         assert ready is not None
         self._open = None
+        self._send(ready.messages_after_sync)
         history = self._world.history
         if ready.entries:
             history.written(self._node.number, self._previous, ready.entries)
-        self._send(ready.messages_after_sync)
         history.state(self.raft)
         if ready.committed:
             state = self._disk.state
@@ -343,6 +350,7 @@ class Worker:
         if self._node.worker is self:
             self._checkpointing = False
             self._disk.state.save(image)
+            self._disk.check()
             self._saved.append(image)
             self.wake_soon()
 
@@ -359,6 +367,7 @@ class Worker:
             if log.last_index - first < options.retained:
                 needed = min(needed, first)
         log.trim(needed, options.segment_entries)
+        self._disk.check()
 
     # -- snapshots
 
@@ -401,6 +410,7 @@ class Worker:
         index = image.applied.index
         self._disk.log.rebase(index, image.applied.term)
         self._disk.installing = None
+        self._disk.check()
         self.shard.restored(self._disk.state)  # type: ignore[arg-type]
         self._installing = False
         world = self._world
@@ -432,12 +442,12 @@ class Worker:
             self._calls.answered(message.call, isinstance(message, Refusal), message.payload, cut)
 
 
-def _no_image(shard: Shard, message: BackupShard) -> None:
-    """Nobody asks for backups here."""
-
-
 def _no_step(name: str) -> None:
     """Nobody kills at steps here: a simulated process dies between any two events."""
+
+
+def _no_image(shard: Shard, message: BackupShard) -> None:
+    """No backups are made here."""
 
 
 def _launch(number: int, nodes: list[int]) -> WorkerLaunch:

@@ -84,7 +84,7 @@ class World:
         self.executor = self.parts.executor(
             shard=SHARD,
             incarnation=INCARNATION,
-            durability="QuorumDurable",
+            durability="QuorumProcessDurable",
             data_shards=1,
             outbox=OutboxLimits(max_records=self.options.outbox_records),
         )

@@ -82,6 +82,25 @@ def with_log(*terms: int, state: HardState | None = None) -> Replica:
     return Replica(disk)
 
 
+@pytest.mark.covers("CLU-4", "CLU-10")
+def test_followers_of_a_leader_that_ended_stand_soon_and_one_after_the_other() -> None:
+    waited: list[int] = []
+    for number in (1, 3):
+        raft = Raft(Config(id=number, rng=Random(0)), Disk(), HardState(joined=True), 0, THREE)
+        raft.step(Message(K.HEARTBEAT, 2, number, 1))
+        raft.peer_ended(number)
+        raft.peer_ended(4 - number)
+        assert raft.leader == 2, "that was another's end"
+        raft.peer_ended(2)
+        assert raft.leader is None
+        ticks = 0
+        while raft.role is Role.FOLLOWER:
+            raft.tick()
+            ticks += 1
+        waited.append(ticks)
+    assert waited == [6, 2], "the next behind the leader first"
+
+
 @pytest.mark.covers("CLU-7")
 def test_a_server_starts_as_follower() -> None:
     """5.2: when servers start up, they begin as followers."""

@@ -23,6 +23,14 @@ def test_every_promise_holds(seed: int) -> None:
     assert report.violation is None, f"{report.violation}\n{report.replay}"
 
 
+@pytest.mark.covers("CLU-7", "CLU-14", "CLU-24")
+@pytest.mark.parametrize("seed", range(8))
+def test_alarms_right_or_wrong_do_no_harm(seed: int) -> None:
+    options = replace(draw(Random(seed)), alarm_rate=0.5)
+    report = simulate(seed, STEPS, options=options)
+    assert report.violation is None, f"{report.violation}\n{report.replay}"
+
+
 @pytest.mark.covers("CLU-14", "CLU-24")
 @pytest.mark.parametrize("seed", [1796071830597906, 1796071830598014, 1796071830598485])
 def test_steady_reads_do_not_starve_retries(seed: int) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import select
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -214,3 +217,35 @@ def test_a_command_to_a_node_that_is_gone_is_handed_back(nodes: Callable[..., No
         one.links.send(2, message)
     assert one.links.flush() == [(2, forward)]
     assert one.links.flush() == []
+
+
+LISTENER = """
+import sys, zmq
+socket = zmq.Context().socket(zmq.PULL)
+socket.curve_server = True
+socket.curve_secretkey = sys.argv[2].encode()
+socket.bind(sys.argv[1])
+while socket.recv():
+    print("heard", flush=True)
+"""
+
+
+@pytest.mark.covers("CLU-10")
+def test_the_end_of_a_peer_is_noticed_once(nodes: Callable[..., Node]) -> None:
+    peers, secrets = voters()
+    one = nodes(1, peers, secrets[0])
+    endpoint = f"tcp://127.0.0.1:{peers[1].port}"
+    command = [sys.executable, "-c", LISTENER, endpoint, secrets[1]]
+    deadline = time.monotonic() + 30
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as two:
+        assert two.stdout is not None
+        while not select.select([two.stdout], [], [], 0.02)[0]:
+            one.links.send(2, Raft(0, b"hello"))
+            one.links.flush()
+            assert time.monotonic() < deadline, "the peer did not come"
+        assert one.links.tick(0.0) == []
+        two.kill()
+    while not (ended := one.links.tick(0.0)):
+        assert time.monotonic() < deadline, "the connection did not break"
+    assert ended == [2]
+    assert one.links.tick(0.0) == []

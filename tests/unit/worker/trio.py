@@ -15,6 +15,7 @@ from keyload.link.launch import StorageTimes, WorkerLaunch
 from keyload.link.messages import PeerToPeer, Snapshot
 from keyload.storage import Store, Wal
 from keyload.worker.calls import CommandCall
+from keyload.worker.images import ImageDesk
 from keyload.worker.shard import Shard
 from keyload.worker.space import Space
 from keyload.worker.upkeep import Upkeep
@@ -78,6 +79,7 @@ class Node:
             self.wal,
             {shard: self.shard},
             now=0.0,
+            images=ImageDesk(directory, lambda message: None),
             space=Space(directory, 0, {shard: self.shard}),
             send=self._send,
             release=lambda shard: None,
