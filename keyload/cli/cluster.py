@@ -1,4 +1,5 @@
-"""`keyload cluster replace`: have a voter exchanged for a new node, and follow it to the end (CLU-19).
+"""`keyload cluster replace` and `keep`: exchange a voter for a new node, or withdraw that; both follow it to
+its end (CLU-19).
 
 The nodes carry it through by themselves; this command only begins and watches. Interrupted, or when its node
 goes away, it can be given again, also through another node.
@@ -33,27 +34,41 @@ _UNCERTAIN = {ErrorCode.OWNERSHIP_LOST, ErrorCode.UNKNOWN_WRITE_OUTCOME, ErrorCo
 
 def replace(words: Words) -> int:
     """Begin the exchange and print each progress as JSON until it is done."""
+    entry = _read_entry(Path(words.options["--with"]))
+    wish = {"node": words.operands[0], "with": entry}
+    progress = _order(words, "POST", msgspec.json.encode(wish))
+    if entry.get("id") not in progress["voters"]:
+        raise KeyLoadError(ErrorCode.CONFLICT, "The exchange was withdrawn.")
+    return 0
+
+
+def keep(words: Words) -> int:
+    """Withdraw the exchange that is under way and print each progress until nothing of it is left."""
+    _order(words, "DELETE", b"")
+    return 0
+
+
+def _order(words: Words, method: str, body: bytes) -> Any:
+    """Give an order and follow it to its end; the last progress."""
     url = words.options.get("--url", DEFAULT_URL).rstrip("/")
     try:
         read_origin(url)
     except ValueError as error:
         raise UsageError(f"{url}: {error}.") from None
-    entry = _read_entry(Path(words.options["--with"]))
     key = caller_key(words.options.get("--profile"))
     try:
         headers = Nodes(url, key).headers
     except ValueError as error:
         raise KeyLoadError(ErrorCode.UNAUTHENTICATED, f"KEYLOAD_API_KEY or the profile: {error}.") from None
     with httpx.Client(headers=headers, timeout=CALL_SECONDS, trust_env=False) as client:
-        wish = {"node": words.operands[0], "with": entry}
-        progress = explained(url, lambda: _ask(client, "POST", url, msgspec.json.encode(wish)))
+        progress = explained(url, lambda: _ask(client, method, url, body))
         shown: Any = None
         while True:
             if progress != shown:
                 show(progress)
                 shown = progress
             if progress["replacing"] is None:
-                return 0
+                return progress
             time.sleep(_PAUSE_SECONDS)
             progress = explained(url, lambda: _ask(client, "GET", url, b""))
 

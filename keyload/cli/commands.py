@@ -91,6 +91,13 @@ COMMANDS = (
         required=("--with",),
     ),
     Command(
+        words=("cluster", "keep"),
+        usage="cluster keep [--url <url>] [--profile <file>]",
+        summary="withdraw an exchange whose new node cannot be reached",
+        runs="keyload.cli.cluster:keep",
+        options=("--url", "--profile"),
+    ),
+    Command(
         words=("backup",),
         usage="backup <database> <empty directory>",
         summary="back up the database of a node that does not run",

@@ -80,23 +80,39 @@ class Node(msgspec.Struct, frozen=True, array_like=True):
 
 class Voters(msgspec.Struct, frozen=True, array_like=True):
     """The voters of all shards, in the order of the guard record (CLU-6): ids and numbers. A replacement
-    that is under way has changed nothing here yet."""
+    that is under way has changed nothing here yet. `withdrawn` is the greatest number of a node that was to
+    become a voter and did not."""
 
     ids: tuple[str, ...]
     numbers: tuple[int, ...]
+    withdrawn: int = 0
 
     @property
     def greatest(self) -> int:
         """The greatest number that was ever used: a new voter gets one more."""
-        return max(self.numbers)
+        return max(*self.numbers, self.withdrawn)
 
 
 class Replacement(msgspec.Struct, frozen=True, array_like=True):
-    """The exchange of voter `old` for node `new`, by number, and the data shards that have done it."""
+    """The exchange of voter `old` for node `new`, by number, and the data shards that have done it.
+
+    `withdrawn` turns it round: `old` stays, `new` goes.
+    """
 
     old: int
     new: int
     done: tuple[int, ...] = ()
+    withdrawn: bool = False
+
+    @property
+    def coming(self) -> int:
+        """The node that is to be a voter in the end."""
+        return self.old if self.withdrawn else self.new
+
+    @property
+    def leaving(self) -> int:
+        """The node that is to be none."""
+        return self.new if self.withdrawn else self.old
 
 
 TABLES: Mapping[str, Any] = MappingProxyType(

@@ -1,4 +1,5 @@
-"""`/admin/cluster/replace`: POST begins the exchange of a voter, GET tells how far it is (CLU-19).
+"""`/admin/cluster/replace`: POST begins the exchange of a voter, DELETE withdraws it, GET tells how far it is
+(CLU-19).
 
 It is for `keyload cluster replace` and no operation. What has begun goes on by itself; to ask for the same
 again changes nothing.
@@ -22,6 +23,7 @@ from keyload.link.messages import INTERNAL, Refusal
 
 PATH = "/admin/cluster/replace"
 REPLACE = "internal.nodes.replace"
+WITHDRAW = "internal.nodes.withdraw"
 _MAX_DEPTH = 4
 _KEY_CHARACTERS = 40
 
@@ -72,26 +74,29 @@ class ReplacementDoor:
 
     async def answer(self, method: str, caller: Caller, body: bytes) -> bytes:
         """The progress as JSON, after what was asked for has begun. Errors: PermissionDenied, Validation,
-        NotFound for other methods, and those of `keyload.models.cluster.nodes.begin_replacement`.
+        NotFound for other methods, and those of `begin_replacement` and `withdraw_replacement` in
+        `keyload.models.cluster.nodes`.
         """
-        if method not in ("GET", "POST"):
+        if method not in ("GET", "POST", "DELETE"):
             raise KeyLoadError(ErrorCode.NOT_FOUND, "There is nothing at this path.")
         if not caller.principal.cluster_administrator:
             raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may do this.")
         if method == "POST":
-            await self._begin(caller, read_wish(body))
+            await self._order(caller, REPLACE, (caller.principal.id, *read_wish(body)))
+        elif method == "DELETE":
+            await self._order(caller, WITHDRAW, (caller.principal.id,))
         return msgspec.json.encode(self._progress())
 
-    async def _begin(self, caller: Caller, wish: tuple[str, Node]) -> None:
+    async def _order(self, caller: Caller, operation: str, content: object) -> None:
         answer = await self._hub.command(
             shard=0,
-            operation=REPLACE,
+            operation=operation,
             principal=INTERNAL,
             catalog_version=caller.catalog_version,
             command_id=bytes(16),
             fingerprint=bytes(32),
             partition=None,
-            payload=msgspec.msgpack.encode((caller.principal.id, *wish)),
+            payload=msgspec.msgpack.encode(content),
             control=True,
         )
         if isinstance(answer, Refusal):
@@ -106,7 +111,7 @@ class ReplacementDoor:
         if under_way is None:
             return Progress(None, self._shards + 1, self._shards + 1, ids)
         nodes = catalog.nodes
-        pair = Pair(nodes[under_way.old].id, nodes[under_way.new].id)
+        pair = Pair(nodes[under_way.leaving].id, nodes[under_way.coming].id)
         return Progress(pair, self._shards + 1, len(under_way.done), ids)
 
 

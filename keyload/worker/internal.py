@@ -22,6 +22,7 @@ CLOSE = "internal.placement.close"
 SETTLE = "internal.placement.settle"
 REGISTER = "internal.nodes.register"
 REPLACE = "internal.nodes.replace"
+WITHDRAW = "internal.nodes.withdraw"
 SHARD_REPLACED = "internal.nodes.shardReplaced"
 FINISH_REPLACEMENT = "internal.nodes.finishReplacement"
 
@@ -49,8 +50,14 @@ def _replace(txn: Txn, payload: bytes, facts: SystemFacts) -> bool:
     return nodes.begin_replacement(txn, request, facts.instant, facts.heard)
 
 
+def _withdraw(txn: Txn, payload: bytes, facts: SystemFacts) -> bool:
+    request = msgspec.msgpack.decode(payload, type=nodes.WithdrawRequest)
+    return nodes.withdraw_replacement(txn, request, facts.instant)
+
+
 def _shard_replaced(txn: Txn, payload: bytes, facts: SystemFacts) -> bool:
-    return nodes.shard_replaced(txn, msgspec.msgpack.decode(payload, type=int))
+    shard, withdrawn = msgspec.msgpack.decode(payload, type=tuple[int, bool])
+    return nodes.shard_replaced(txn, shard, withdrawn)
 
 
 def _finish_replacement(txn: Txn, payload: bytes, facts: SystemFacts) -> bool:
@@ -62,6 +69,7 @@ SYSTEM_COMMANDS: Mapping[str, Callable[[Txn, bytes, SystemFacts], bool]] = Mappi
         BOOTSTRAP: _bootstrap,
         REGISTER: _register,
         REPLACE: _replace,
+        WITHDRAW: _withdraw,
         SHARD_REPLACED: _shard_replaced,
         FINISH_REPLACEMENT: _finish_replacement,
     }

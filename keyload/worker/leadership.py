@@ -95,7 +95,7 @@ class Leadership:
     def _candidates(self, shard: Shard) -> list[int]:
         """The voters that may lead a shard: not one that is being exchanged, as long as there are others."""
         replacement = self._catalog.replacement
-        leaving = 0 if replacement is None else replacement.old
+        leaving = 0 if replacement is None else replacement.leaving
         return [voter for voter in shard.raft.voters if voter != leaving] or list(shard.raft.voters)
 
     def _hand_over(self) -> None:

@@ -12,6 +12,8 @@ The leader of a data shard then tells the system shard, again and again until th
 shard takes steps 3 and 4 last; when it has, its leader writes the new list of voters, and with that the wish
 and the old node are gone. A step depends on nothing but the wish and the membership in force, both in the
 logs: whoever leads next goes on, and a step taken twice is taken once.
+
+A wish that was withdrawn goes the same way with the two nodes in each other's place.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class Replacing:
                 self._step(shard, wish, now)
 
     def _step(self, shard: Shard, wish: Replacement, now: float) -> None:
-        if self._me == wish.old:
+        if self._me == wish.leaving:
             self._pause(shard, now)
             self._hand_over(shard, wish)
             return
@@ -86,13 +88,13 @@ class Replacing:
         return shard.number != 0 or len(wish.done) >= self._data_shards
 
     def _caught_up(self, shard: Shard, wish: Replacement) -> bool:
-        status = shard.raft.peer_status(wish.new)
+        status = shard.raft.peer_status(wish.coming)
         if status is None or not status.active or not status.joined or status.needs_snapshot:
             return False
         return status.match + CAUGHT_UP >= shard.raft.last_index
 
     def _hand_over(self, shard: Shard, wish: Replacement) -> None:
-        others = (voter for voter in shard.raft.voters if voter != wish.old)
+        others = (voter for voter in shard.raft.voters if voter != wish.leaving)
         target = next((voter for voter in others if shard.raft.keeps_up(voter)), None)
         if target is not None:
             shard.raft.transfer(target)
@@ -101,7 +103,7 @@ class Replacing:
         if shard.number == 0:
             self._commands.submit_internal(_command(FINISH_REPLACEMENT, b""), now)
         elif shard.number not in wish.done:
-            report = _command(SHARD_REPLACED, msgspec.msgpack.encode(shard.number))
+            report = _command(SHARD_REPLACED, msgspec.msgpack.encode((shard.number, wish.withdrawn)))
             self._send_front(Errand(self._commands.next_number(), report))
 
     def _pause(self, shard: Shard, now: float) -> None:
@@ -113,22 +115,24 @@ def next_membership(
 ) -> Membership | None:
     """The next change on the way to the wish; None when it is reached, or must wait."""
     voters, learners = set(membership.voters), set(membership.learners)
-    if wish.new not in voters and wish.new not in learners:
-        return Membership(membership.voters, (*learners, wish.new))
+    if wish.leaving in learners:
+        return Membership(membership.voters, tuple(learners - {wish.leaving}))
+    if wish.coming not in voters and wish.coming not in learners:
+        return Membership(membership.voters, (*learners, wish.coming))
     if not may_end:
         return None
-    if wish.new in learners:
+    if wish.coming in learners:
         if not caught_up:
             return None
-        return Membership((*voters, wish.new), tuple(learners - {wish.new}))
-    if wish.old in voters:
-        return Membership(tuple(voters - {wish.old}), membership.learners)
+        return Membership((*voters, wish.coming), tuple(learners - {wish.coming}))
+    if wish.leaving in voters:
+        return Membership(tuple(voters - {wish.leaving}), membership.learners)
     return None
 
 
 def is_done(membership: Membership, wish: Replacement) -> bool:
     """Whether a membership is the wished one."""
-    return wish.new in membership.voters and wish.old not in membership.members
+    return wish.coming in membership.voters and wish.leaving not in membership.members
 
 
 def _command(operation: str, payload: bytes) -> Command:

@@ -26,6 +26,12 @@ from keyload.models.security.rights import Rights
 from keyload.storage.txn import Txn
 
 
+class WithdrawRequest(Struct, frozen=True, array_like=True):
+    """Asks to withdraw the exchange that is under way, on behalf of a principal."""
+
+    principal: str
+
+
 class ReplaceRequest(Struct, frozen=True, array_like=True):
     """Asks to exchange the voter called `old` for `new`, on behalf of a principal; number 0 lets the server
     choose."""
@@ -62,7 +68,8 @@ def begin_replacement(txn: Txn, request: ReplaceRequest, instant: int, heard: fr
     nodes = {node.number: node for node in catalog.nodes()}
     under_way = catalog.replacement
     if under_way is not None:
-        if nodes[under_way.old].id == request.old and _same(nodes[under_way.new], request.new):
+        same = nodes[under_way.old].id == request.old and _same(nodes[under_way.new], request.new)
+        if same and not under_way.withdrawn:
             return False
         refuse(ErrorCode.CONFLICT, "Another replacement is under way.")
     present = next((node for node in nodes.values() if node.id == request.old), None)
@@ -78,28 +85,51 @@ def begin_replacement(txn: Txn, request: ReplaceRequest, instant: int, heard: fr
     return True
 
 
-def shard_replaced(txn: Txn, shard: int) -> bool:
-    """Note that a data shard has the new voter and not the old one; False when that is known, or nothing is
-    under way."""
+def withdraw_replacement(txn: Txn, request: WithdrawRequest, instant: int) -> bool:
+    """Turn the exchange that is under way round, as when its new node cannot be reached.
+
+    False, and nothing written, when that was done or nothing is under way. Errors: PermissionDenied;
+    Conflict once a shard has done without the old voter: then the exchange is carried to its end.
+    """
+    catalog = FreshCatalog(txn)
+    _check_principal(catalog, request.principal, instant)
+    under_way = catalog.replacement
+    if under_way is None or under_way.withdrawn:
+        return False
+    if under_way.done:
+        refuse(ErrorCode.CONFLICT, "The exchange has gone too far to be withdrawn.")
+    put_row(txn, REPLACEMENTS, UNDER_WAY, replace(under_way, withdrawn=True))
+    return True
+
+
+def shard_replaced(txn: Txn, shard: int, withdrawn: bool) -> bool:
+    """Note that a data shard has whom it should have; False when that is known, or nothing is under way.
+
+    A report that left before the exchange was withdrawn says nothing any more.
+    """
     under_way = FreshCatalog(txn).replacement
-    if under_way is None or shard in under_way.done:
+    if under_way is None or shard in under_way.done or withdrawn != under_way.withdrawn:
         return False
     put_row(txn, REPLACEMENTS, UNDER_WAY, replace(under_way, done=tuple(sorted({*under_way.done, shard}))))
     return True
 
 
 def finish_replacement(txn: Txn, data_shards: int) -> bool:
-    """Every shard has done it: the new voter takes the place of the old one, which is forgotten."""
+    """Every shard has done it: the new voter takes the place of the old one, and who left is forgotten."""
     catalog = FreshCatalog(txn)
     under_way, voters = catalog.replacement, catalog.voters
     if under_way is None or voters is None or len(under_way.done) < data_shards:
         return False
-    new = next(node for node in catalog.nodes() if node.number == under_way.new)
-    place = voters.numbers.index(under_way.old)
-    ids, numbers = list(voters.ids), list(voters.numbers)
-    ids[place], numbers[place] = new.id, new.number
-    put_row(txn, VOTERS, ALL_SHARDS, Voters(tuple(ids), tuple(numbers)))
-    delete_row(txn, NODES, (str(under_way.old),))
+    if under_way.withdrawn:
+        voters = replace(voters, withdrawn=max(voters.withdrawn, under_way.new))
+    else:
+        new = next(node for node in catalog.nodes() if node.number == under_way.new)
+        place = voters.numbers.index(under_way.old)
+        ids, numbers = list(voters.ids), list(voters.numbers)
+        ids[place], numbers[place] = new.id, new.number
+        voters = replace(voters, ids=tuple(ids), numbers=tuple(numbers))
+    put_row(txn, VOTERS, ALL_SHARDS, voters)
+    delete_row(txn, NODES, (str(under_way.leaving),))
     delete_row(txn, REPLACEMENTS, UNDER_WAY)
     return True
 

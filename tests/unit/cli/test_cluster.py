@@ -17,7 +17,7 @@ PAIR = {"node": "node2", "with": "node4"}
 
 
 def progress(done: int, pair: Any = PAIR) -> dict[str, Any]:
-    return {"replacing": pair, "shards": 4, "shardsDone": done, "voters": ["node1"]}
+    return {"replacing": pair, "shards": 4, "shardsDone": done, "voters": ["node1", "node4"]}
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +49,24 @@ def test_progress_is_printed_until_it_is_done(entry: str, capsys: pytest.Capture
         assert server.requests[0].headers["authorization"] == "Bearer root.secret"
     written = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert written == [steps[0], steps[2], steps[3]]
+
+
+@pytest.mark.covers("CLU-19")
+def test_an_exchange_that_others_withdrew_has_failed(entry: str, capsys: pytest.CaptureFixture[str]) -> None:
+    end = progress(4, None) | {"voters": ["node1", "node2"]}
+    script = (reply(200, json.dumps(step).encode()) for step in (progress(0), end))
+    with ScriptedServer(*script) as server:
+        assert main(["cluster", "replace", "node2", "--with", entry, "--url", server.address]) == 1
+    assert "withdrawn" in json.loads(capsys.readouterr().err)["detail"]
+
+
+@pytest.mark.covers("CLU-19")
+def test_an_exchange_is_withdrawn(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [progress(0), progress(4, None)]
+    with ScriptedServer(*(reply(200, json.dumps(step).encode()) for step in steps)) as server:
+        assert main(["cluster", "keep", "--url", server.address]) == 0
+        assert [request.line.split(" ")[0] for request in server.requests] == ["DELETE", "GET"]
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == steps
 
 
 @pytest.mark.covers("CLU-19", "CLI-4")

@@ -20,10 +20,11 @@ from keyload.contract.tables import (
     Replacement,
     Voters,
 )
-from keyload.front.replacement import PATH, REPLACE
+from keyload.front.replacement import PATH, REPLACE, WITHDRAW
 from keyload.link.messages import INTERNAL, Barrier, CatalogDelta, Command, Confirmed, Reply
-from keyload.models.cluster.nodes import ReplaceRequest
+from keyload.models.cluster.nodes import ReplaceRequest, WithdrawRequest
 from keyload.worker.internal import REPLACE as EXECUTED
+from keyload.worker.internal import WITHDRAW as EXECUTED_WITHDRAW
 
 from .hubs import READER, VERSION, run
 from .nodes import ask, node_of
@@ -88,6 +89,28 @@ def test_a_wish_reaches_the_system_shard_and_progress_is_told() -> None:
 
 
 @pytest.mark.covers("CLU-19")
+def test_a_wish_is_withdrawn() -> None:
+    async def main() -> None:
+        async with node_of() as node:
+            peer = node.peers[0]
+
+            def behaviour(message: Any) -> Iterable[Any]:
+                if isinstance(message, Command):
+                    yield register(Replacement(2, 4, (), withdrawn=True))
+                yield from peer.answer(message)
+
+            peer.behaviour = behaviour
+            response = await ask(node, "DELETE", PATH)
+            assert response.json["replacing"] == {"node": "node4", "with": "node2"}
+            [command] = [message for message in peer.received if isinstance(message, Command)]
+            assert (command.operation, command.principal) == (WITHDRAW, INTERNAL)
+            assert msgspec.msgpack.decode(command.payload, type=WithdrawRequest) == WithdrawRequest("root")
+            assert WITHDRAW == EXECUTED_WITHDRAW
+
+    run(main())
+
+
+@pytest.mark.covers("CLU-19")
 def test_a_refusal_of_the_system_shard_is_passed_on() -> None:
     async def main() -> None:
         async with node_of() as node:
@@ -109,11 +132,11 @@ def test_a_refusal_of_the_system_shard_is_passed_on() -> None:
 def test_it_is_for_administrators_only() -> None:
     async def main() -> None:
         async with node_of() as node:
-            for method, body in (("GET", None), ("POST", WISH)):
+            for method, body in (("GET", None), ("POST", WISH), ("DELETE", None)):
                 for text, code in ((READER, ErrorCode.PERMISSION_DENIED), (None, ErrorCode.UNAUTHENTICATED)):
                     response = await ask(node, method, PATH, body, key_text=text)
                     assert response.json["errorCode"] == code
-            assert (await ask(node, "DELETE", PATH)).json["errorCode"] == ErrorCode.NOT_FOUND
+            assert (await ask(node, "PUT", PATH)).json["errorCode"] == ErrorCode.NOT_FOUND
             assert not [m for m in node.peers[0].received if isinstance(m, Command)]
             await node.idle()
 

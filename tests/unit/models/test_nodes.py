@@ -13,9 +13,9 @@ from keyload.contract.security import PrincipalRecord
 from keyload.contract.tables import Node, Replacement, Voters
 from keyload.link.messages import INTERNAL, Command
 from keyload.models.catalog import FreshCatalog, row_key
-from keyload.models.cluster.nodes import ReplaceRequest
+from keyload.models.cluster.nodes import ReplaceRequest, WithdrawRequest
 from keyload.worker.batch import Answer
-from keyload.worker.internal import FINISH_REPLACEMENT, REGISTER, REPLACE, SHARD_REPLACED
+from keyload.worker.internal import FINISH_REPLACEMENT, REGISTER, REPLACE, SHARD_REPLACED, WITHDRAW
 from tests.unit.shards import ROOT, Shard, code_of, principal
 
 from .conftest import OpenShard
@@ -101,15 +101,15 @@ def test_an_exchange_from_wish_to_end(system: Shard) -> None:
     assert exchange(system, new=new) is False
     assert ask(system, FINISH_REPLACEMENT) is False
     for shard in (3, 1):
-        assert ask(system, SHARD_REPLACED, shard) is True
-        assert ask(system, SHARD_REPLACED, shard) is False
+        assert ask(system, SHARD_REPLACED, (shard, False)) is True
+        assert ask(system, SHARD_REPLACED, (shard, False)) is False
         assert ask(system, FINISH_REPLACEMENT) is False
     assert register(system)[2] == Replacement(2, 4, (1, 3))
-    assert ask(system, SHARD_REPLACED, 2) is True
+    assert ask(system, SHARD_REPLACED, (2, False)) is True
     assert ask(system, FINISH_REPLACEMENT) is True
     voters = Voters(("node1", "node4", "node3"), (1, 4, 3))
     assert register(system) == ([FIRST[0], FIRST[2], new], voters, None)
-    for operation, content in ((FINISH_REPLACEMENT, None), (SHARD_REPLACED, 1)):
+    for operation, content in ((FINISH_REPLACEMENT, None), (SHARD_REPLACED, (1, False))):
         assert ask(system, operation, content) is False
     assert exchange(system) is False  # done
     system.executor.heard = frozenset({1, 3, 4})
@@ -161,3 +161,37 @@ def test_a_node_alone_has_no_voter_to_exchange(open_shard: OpenShard) -> None:
     shard = open_shard(shard=0)
     put_principal(shard, ROOT)
     assert refused(shard) == ErrorCode.UNSUPPORTED_CAPABILITY
+
+
+def withdraw(shard: Shard, by: str = "root") -> str:
+    found = answer(shard, WITHDRAW, WithdrawRequest(by))
+    return code_of(found) if found.refused else found.payload.decode()
+
+
+@pytest.mark.covers("CLU-19")
+def test_an_exchange_that_has_not_gone_far_is_withdrawn(system: Shard) -> None:
+    assert withdraw(system) == "false"
+    exchange(system)
+    assert withdraw(system, "ann") == ErrorCode.PERMISSION_DENIED
+    assert withdraw(system) == "true"
+    assert withdraw(system) == "false"
+    assert register(system)[2] == Replacement(2, 4, (), True)
+    assert refused(system) == ErrorCode.CONFLICT
+    assert ask(system, SHARD_REPLACED, (1, False)) is False, "a report of before"
+    for shard in (1, 2, 3):
+        assert ask(system, FINISH_REPLACEMENT) is False
+        assert ask(system, SHARD_REPLACED, (shard, True)) is True
+    assert ask(system, FINISH_REPLACEMENT) is True
+    assert register(system) == (FIRST, Voters(("node1", "node2", "node3"), (1, 2, 3), 4), None)
+    assert refused(system, new=replace(NEW, number=4)) == ErrorCode.CONFLICT
+    assert exchange(system) is True
+    assert register(system)[2] == Replacement(2, 5), "no number is used twice"
+
+
+@pytest.mark.covers("CLU-19")
+def test_an_exchange_that_a_shard_has_done_is_not_withdrawn(system: Shard) -> None:
+    exchange(system)
+    ask(system, SHARD_REPLACED, (1, False))
+    before = register(system)
+    assert withdraw(system) == ErrorCode.CONFLICT
+    assert register(system) == before

@@ -43,15 +43,30 @@ def test_from_every_membership_on_the_way_single_steps_lead_to_the_wish() -> Non
     walk(Membership((1, 3, 4)))
 
 
-def walk(membership: Membership) -> None:
+@pytest.mark.covers("CLU-19")
+def test_a_withdrawn_wish_leads_back_from_everywhere() -> None:
+    voters = (1, 2, 3)
+    memberships = (
+        Membership(voters),
+        Membership(voters, (4,)),
+        Membership((1, 2, 3, 4)),
+        Membership((1, 3, 4)),
+    )
+    for membership in memberships:
+        walk(membership, Replacement(2, 4, (), withdrawn=True))
+    wish = Replacement(2, 4, (), withdrawn=True)
+    assert next_membership(Membership(voters, (4,)), wish, False, False) == Membership(voters)
+
+
+def walk(membership: Membership, wish: Replacement = WISH) -> None:
     for _ in range(4):
-        wanted = next_membership(membership, WISH, True, True)
+        wanted = next_membership(membership, wish, True, True)
         if wanted is None:
             break
         assert membership.is_step_to(wanted)
         assert len(wanted.voters) >= 3
         membership = wanted
-    assert is_done(membership, WISH)
+    assert is_done(membership, wish)
 
 
 @pytest.mark.covers("CLU-19")
@@ -154,7 +169,7 @@ def test_a_data_shard_takes_one_step_after_the_other_and_reports(leader: Callabl
     for _ in range(2):  # until the system shard knows
         shard.tick()
     assert [(type(item), item.command.operation, item.command.payload) for item in shard.sent] == [
-        (Errand, SHARD_REPLACED, msgspec.msgpack.encode(1))
+        (Errand, SHARD_REPLACED, msgspec.msgpack.encode((1, False)))
     ] * 2
     row = msgspec.msgpack.encode(Replacement(2, 4, (1,)))
     shard.catalog.apply(CatalogDelta(2, False, [(REPLACEMENTS, UNDER_WAY, row)]))
