@@ -3,6 +3,7 @@ its pages, and a damaged one can end the process that opens it."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -42,7 +43,8 @@ def verify_image(path: Path, *, every_record: bool) -> Facts:
     """Open a state file that nobody writes in a child process, and check its head or all of its records.
 
     Nothing is changed. Corruption for damage of any kind, also when the child was killed by it or came to no
-    end; FormatUnsupported for a foreign file or version. Takes a minute per 60 MiB at most, usually far less.
+    end; FormatUnsupported for a foreign file or version; RecoveryRequired when others killed the child. Takes
+    a minute per 60 MiB at most, usually far less.
     """
     return verify_images([path], every_record=every_record)[0]
 
@@ -65,6 +67,9 @@ def verify_images(paths: Sequence[Path], *, every_record: bool) -> list[Facts]:
         detail = "The check of a state file could not be started."
         raise KeyLoadError(ErrorCode.RECOVERY_REQUIRED, detail) from error
     try:
+        if child.returncode == -signal.SIGKILL:  # by the system, for want of memory, or by a person
+            detail = "The check of a state file was ended before its time."
+            raise KeyLoadError(ErrorCode.RECOVERY_REQUIRED, detail)
         if child.returncode == 0:
             found = msgspec.json.decode(child.stdout, type=list[Facts])
             if len(found) == len(paths):

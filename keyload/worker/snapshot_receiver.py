@@ -165,8 +165,11 @@ class SnapshotReceiver:
 
     def _discard(self, shard: int) -> None:
         transfer = self._transfers.pop(shard, None)
-        if transfer is not None:
-            transfer.incoming.discard()
+        if transfer is None:
+            return
+        if transfer.synced is not None:
+            transfer.synced.exception()  # the file stays open until its sync is over
+        transfer.incoming.discard()
 
     def close(self) -> None:
         """End; what has arrived is kept for the next start."""

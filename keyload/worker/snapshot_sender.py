@@ -147,7 +147,12 @@ class SnapshotSender:
         if image is None or image.manifest.id != message.id:
             return
         if 0 <= message.offset < image.manifest.image_bytes:
-            data = image.content.chunk(message.offset)
+            try:
+                data = image.content.chunk(message.offset)
+            except KeyLoadError as error:  # another image may be readable; this leader goes on
+                log.event(Category.SNAPSHOT_FAILED, shard=message.shard, code=error.code)
+                self._drop(message.shard)
+                return
             self._send(number, SnapshotChunk(message.shard, message.id, message.offset, data))
 
     def retained(self, shard: int) -> int | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
 import threading
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -360,6 +362,26 @@ def test_a_snapshot_that_is_given_up_leaves_the_one_before(
     cut.close()
     cut.close()
     store.close()
+
+
+@pytest.mark.covers("STO-16")
+def test_a_check_that_others_have_killed_says_nothing_of_the_file(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = (
+        "import os, resource, signal; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); "
+        "os.kill(os.getpid(), signal.SIG{})"
+    )
+    run = subprocess.run
+    for name, code in (("KILL", ErrorCode.RECOVERY_REQUIRED), ("SEGV", ErrorCode.CORRUPTION)):
+
+        def ended(command: list[str], name: str = name, **options: Any) -> Any:
+            return run([command[0], "-c", program.format(name)], **options)
+
+        monkeypatch.setattr(subprocess, "run", ended)
+        with pytest.raises(KeyLoadError) as caught:
+            verify_image(source / "snapshot" / "image", every_record=False)
+        assert caught.value.code == code
 
 
 @pytest.mark.covers("CLU-13", "STO-16")

@@ -11,7 +11,7 @@ import pytest
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.link.messages import SnapshotChunk, SnapshotOffer, SnapshotWant
-from keyload.storage import CHUNK_BYTES
+from keyload.storage import CHUNK_BYTES, OutgoingSnapshot
 from keyload.worker import snapshot_sender, space
 from tests.unit.worker.trio import TIMES, Node, Trio
 
@@ -199,6 +199,25 @@ def test_only_the_leader_of_the_shard_offers_and_only_its_own_shard(behind: Trio
     assert not any(isinstance(message, SnapshotWant) for _, _, message in behind.carried)
     behind.lose = lambda message: False
     behind.pass_time(lambda: level(behind, 1, 2, 3))
+
+
+@pytest.mark.covers("CLU-15", "CLU-16")
+def test_a_leader_whose_image_cannot_be_read_takes_another(
+    behind: Trio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    read = OutgoingSnapshot.chunk
+
+    def fail_once(outgoing: OutgoingSnapshot, offset: int) -> bytes:
+        asked.append(offset)
+        if len(asked) == 1:
+            raise KeyLoadError(ErrorCode.RECOVERY_REQUIRED, "A snapshot could not be read.")
+        return read(outgoing, offset)
+
+    monkeypatch.setattr(OutgoingSnapshot, "chunk", fail_once)
+    behind.pass_time(lambda: level(behind, 1, 2, 3))
+    assert behind.nodes[3].replaced == 1
+    assert len(asked) > 1
 
 
 @pytest.mark.covers("CLU-15", "CLU-22")
