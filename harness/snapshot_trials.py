@@ -29,8 +29,8 @@ STORAGE = {"checkpointMs": 200, "segmentBytes": 1 << 20, "retainedLogBytes": 1 <
 """So little log is kept that a node which comes back empty needs a snapshot of every shard."""
 
 CLIENTS = 4
-FILLERS = 12
-FILLER_BYTES = 400_000
+FILLERS = 24
+FILLER_BYTES = 150_000
 REACH_SECONDS = 60.0
 MOST_OCCURRENCES = 3
 SHARDS = 3

@@ -51,7 +51,7 @@ from keyload.models.security.rights import Rights, rights_of
 from keyload.storage.txn import Reader, Txn
 from keyload.worker import answers, outcomes
 from keyload.worker.batch import Answer, Batch, Pending
-from keyload.worker.internal import CLOSE, SETTLE, SYSTEM_COMMANDS, SystemFacts
+from keyload.worker.internal import CLOSE, SETTLE, SYSTEM_COMMANDS, UNAWAITED, SystemFacts
 from keyload.worker.outcomes import OUTCOME, Outcome, Refused
 
 MAX_COMMANDS = 256
@@ -421,8 +421,10 @@ class _Run:
         if handler is None:
             return answers.refused(ErrorCode.NOT_FOUND, "There is no such command.")
         facts = SystemFacts(self.instant, self.executor.data_shards, self.executor.heard)
-        self.position += 1
-        return answers.success(handler(self.txn, command.payload, facts))
+        changed = handler(self.txn, command.payload, facts)
+        if changed or operation not in UNAWAITED:
+            self.position += 1
+        return answers.success(changed)
 
     def _close(self, partition: PartitionKey, epoch: int) -> bool:
         """Close an empty partition up to a placement epoch; False when it holds anything (CLU-32).

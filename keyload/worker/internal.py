@@ -1,7 +1,8 @@
 """The commands that the server issues by itself (SEC-9): their names, and what those of the system shard do.
 
 They keep no outcome of their own and may be repeated. Each takes a commit position, whether it writes or not:
-what its answer rests on must be committed before the answer leaves.
+what its answer rests on must be committed before the answer leaves. Those whose answer nobody awaits take one
+only when they write, so that a start by itself changes no state.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ REPLACE = "internal.nodes.replace"
 WITHDRAW = "internal.nodes.withdraw"
 SHARD_REPLACED = "internal.nodes.shardReplaced"
 FINISH_REPLACEMENT = "internal.nodes.finishReplacement"
+UNAWAITED = frozenset({BOOTSTRAP, REGISTER})
+"""Every new leader issues these; nobody waits for their answers."""
 
 
 class SystemFacts(msgspec.Struct, frozen=True):
