@@ -229,7 +229,7 @@ def test_death_of_a_worker_ends_its_calls() -> None:
             for peer in peers:
                 peer.behaviour = lambda message: ()
             calls = [read(hub, 0), command(hub, 0), hub.confirm(), read(hub, 1)]
-            await until(lambda: len(peers[0].received) == 3)
+            await until(lambda: len(peers[0].received) == 3 and len(peers[1].received) == 1)
             hub.detach(0)
             results = await asyncio.gather(*calls[:3], return_exceptions=True)
             codes = [result.code for result in results if isinstance(result, KeyLoadError)]
