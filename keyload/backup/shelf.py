@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -45,8 +46,11 @@ class Shelf:
         return complete(self._directory / identifier, identifier, self._identity, images)
 
     def drop(self, identifier: str) -> None:
-        """Remove a backup that was not finished."""
-        shutil.rmtree(self._directory / identifier, ignore_errors=True)
+        """Remove a backup that was not finished; a worker that is still at it can add no image any more."""
+        directory = self._directory / identifier
+        with suppress(OSError):
+            directory = directory.rename(self._directory / f"{identifier}.dropped")
+        shutil.rmtree(directory, ignore_errors=True)
 
     def _children(self) -> Iterator[Path]:
         return self._directory.iterdir() if self._directory.is_dir() else iter(())

@@ -92,15 +92,17 @@ class FreshFile:
             self._needed.clear()
             self._thread = started(self._run, "next-segment")
 
-    def take(self) -> int:
+    def take(self, size: int) -> int:
         """The descriptor of the file, whose owner the caller becomes.
 
-        A thread that is at it hands over at once what it has. Where it failed, or none was begun, the file is
-        made here. Errors are those of `allocate`.
+        A thread that is at it hands over at once what it has. Where it failed, or none was begun, or another
+        size is wanted, the file is made here. Errors are those of `allocate`.
         """
+        if size != self._size:
+            self.close()
         self._finish()
         descriptor, self._descriptor = self._descriptor, -1
-        return descriptor if descriptor >= 0 else allocate(self._directory, self._size)
+        return descriptor if descriptor >= 0 else allocate(self._directory, size)
 
     def close(self) -> None:
         """End the thread and remove the file; a second call does nothing."""

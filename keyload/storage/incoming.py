@@ -162,8 +162,9 @@ def check_facts(found: Facts, expected: SnapshotManifest) -> None:
 
 
 def discard_incoming(shard_directory: Path) -> None:
-    """Remove what an interrupted transfer left; OSError when that fails."""
-    directory = snapshot_directory(shard_directory)
-    for name in (INCOMING_MANIFEST, RECEIVED_MANIFEST, INCOMING):
-        (directory / name).unlink(missing_ok=True)
-    files.sync_directory(directory)
+    """Remove what an interrupted transfer left; RecoveryRequired when that fails."""
+    with as_contract("A snapshot could not be removed."):
+        directory = snapshot_directory(shard_directory)
+        for name in (INCOMING_MANIFEST, RECEIVED_MANIFEST, INCOMING):
+            (directory / name).unlink(missing_ok=True)
+        files.sync_directory(directory)

@@ -1,4 +1,5 @@
-"""The process that opens state files of doubtful content: `python -m keyload.storage.inspector 0|1 PATH...`.
+"""The process that opens state files of doubtful content:
+`python -m keyload.storage.inspector 0|1 SECONDS PATH...`, with the processor time it may use.
 
 It may end by a signal; `keyload.storage.verify` starts it and reads what it found.
 """
@@ -84,8 +85,9 @@ def _all_records(environment: lmdb.Environment, databases: layout.Databases, hea
 
 def main(arguments: list[str]) -> int:
     """Check the files and write what was found, or the first problem, to standard output."""
-    every_record, paths = arguments[0] == "1", [Path(name) for name in arguments[1:]]
+    every_record, seconds, paths = arguments[0] == "1", int(arguments[1]), list(map(Path, arguments[2:]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     used = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * pages.PAGE_BYTES
     limit = used + max((path.stat().st_size for path in paths if path.exists()), default=0) + _SPARE_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -164,11 +164,12 @@ def stored_snapshot(shard_directory: Path) -> SnapshotManifest | None:
 
 def discard_snapshot(shard_directory: Path) -> None:
     """Remove the snapshot taken here and what an interrupted taking left; one that is being sent stays
-    readable. OSError when that fails."""
-    directory = snapshot_directory(shard_directory)
-    for name in (MANIFEST, IMAGE, _TAKING):
-        (directory / name).unlink(missing_ok=True)
-    files.sync_directory(directory)
+    readable. RecoveryRequired when that fails."""
+    with as_contract("A snapshot could not be removed."):
+        directory = snapshot_directory(shard_directory)
+        for name in (MANIFEST, IMAGE, _TAKING):
+            (directory / name).unlink(missing_ok=True)
+        files.sync_directory(directory)
 
 
 class OutgoingSnapshot:

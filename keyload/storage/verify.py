@@ -17,8 +17,9 @@ from keyload.storage.layout import Position
 EXIT_REFUSED = 3
 """Exit status of a check that found something, with the problem on standard output."""
 
-_FIRST_SECONDS = 60.0
+_FIRST_SECONDS = 60
 _BYTES_PER_SECOND = 1 << 20
+_PATIENCE = 10
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -42,9 +43,9 @@ class Problem(msgspec.Struct, frozen=True):
 def verify_image(path: Path, *, every_record: bool) -> Facts:
     """Open a state file that nobody writes in a child process, and check its head or all of its records.
 
-    Nothing is changed. Corruption for damage of any kind, also when the child was killed by it or came to no
-    end; FormatUnsupported for a foreign file or version; RecoveryRequired when others killed the child. Takes
-    a minute per 60 MiB at most, usually far less.
+    Nothing is changed. Corruption for damage of any kind, also when the child was ended by it or used more
+    processor time than a whole file can need; FormatUnsupported for a foreign file or version;
+    RecoveryRequired when others killed the child, or kept it from working for ten times as long.
     """
     return verify_images([path], every_record=every_record)[0]
 
@@ -52,24 +53,27 @@ def verify_image(path: Path, *, every_record: bool) -> Facts:
 def verify_images(paths: Sequence[Path], *, every_record: bool) -> list[Facts]:
     """The same for several files, one after the other in one child process."""
     size = sum(path.stat().st_size for path in paths if path.exists())
-    command = [sys.executable, "-m", "keyload.storage.inspector", str(int(every_record)), *map(str, paths)]
+    seconds = _FIRST_SECONDS + size // _BYTES_PER_SECOND
+    command = [
+        *(sys.executable, "-m", "keyload.storage.inspector"),
+        *(str(int(every_record)), str(seconds), *map(str, paths)),
+    ]
     try:
         child = subprocess.run(  # noqa: S603 - our own program
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_FIRST_SECONDS + size / _BYTES_PER_SECOND,
+            timeout=_PATIENCE * seconds,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise _damaged() from error
+        raise _unfinished() from error
     except OSError as error:
         detail = "The check of a state file could not be started."
         raise KeyLoadError(ErrorCode.RECOVERY_REQUIRED, detail) from error
     try:
         if child.returncode == -signal.SIGKILL:  # by the system, for want of memory, or by a person
-            detail = "The check of a state file was ended before its time."
-            raise KeyLoadError(ErrorCode.RECOVERY_REQUIRED, detail)
+            raise _unfinished()
         if child.returncode == 0:
             found = msgspec.json.decode(child.stdout, type=list[Facts])
             if len(found) == len(paths):
@@ -80,6 +84,10 @@ def verify_images(paths: Sequence[Path], *, every_record: bool) -> list[Facts]:
     except msgspec.MsgspecError as error:
         raise _damaged() from error
     raise _damaged()
+
+
+def _unfinished() -> KeyLoadError:
+    return KeyLoadError(ErrorCode.RECOVERY_REQUIRED, "The check of a state file was ended before its time.")
 
 
 def _damaged() -> KeyLoadError:

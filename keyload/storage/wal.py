@@ -115,8 +115,9 @@ class Wal:
         """Make the new hard states and entries of a turn durable; they are when this returns.
 
         An entry replaces those of its shard from its index on. A turn of more than 16 MiB, or than a segment
-        holds, is written in parts, hard states first. Errors: ResourceExhausted when there is no room for the
-        next segment (nothing of that part is written, the log stays usable) or an entry fits into no segment;
+        holds, is written in parts, hard states first; an entry that is larger still gets a segment of its
+        size. Errors: ResourceExhausted when there is no room for the next segment (nothing of that part is
+        written, the log stays usable) or an entry is larger than the largest segment;
         Corruption when entries leave a gap; RecoveryRequired when a write or sync failed, now or earlier:
         nothing more can be written before the log has been opened anew (STO-11).
         """
@@ -200,13 +201,13 @@ class Wal:
                 later.index != entry.index + 1 or later.term < entry.term for entry, later in pairwise(new)
             ):
                 raise KeyLoadError(ErrorCode.CORRUPTION, "The entries to be written leave a gap.")
-        if records.turn_bytes(1, longest) > self._capacity():
-            raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, "An entry is larger than a segment of the log.")
+        if records.turn_bytes(1, longest) > self._capacity(segments.MAXIMUM_SEGMENT_BYTES):
+            raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, "An entry is too large for the log.")
         return states + entries
 
     def _parts(self, waiting: list[Record]) -> Iterator[list[Record]]:
         """Cut the records into turns of bounded size; usually there is one."""
-        limit = min(MAXIMUM_TURN_BYTES, self._capacity())
+        limit = min(MAXIMUM_TURN_BYTES, self._capacity(self._segment_bytes))
         part: list[Record] = []
         size = records.HEADER_BYTES
         for record in waiting:
@@ -219,11 +220,15 @@ class Wal:
         if part:
             yield part
 
-    def _capacity(self) -> int:
-        """The longest turn that a new segment has room for."""
+    def _capacity(self, segment_bytes: int) -> int:
+        """The longest turn that a new segment of this size has room for."""
+        return segment_bytes - self._overhead()
+
+    def _overhead(self) -> int:
+        """What a segment holds beside one turn: header and state of all shards, and what is kept free."""
         count = len(self._logs)
         head = records.turn_bytes(2 * count, count * (records.BASE_BYTES + records.STATE_BYTES))
-        return self._segment_bytes - segments.DATA_START - head - self._reserved()
+        return segments.DATA_START + head + self._reserved()
 
     def _reserved(self) -> int:
         """What a turn must leave free behind it: the seal, and a turn of bases, because with a full disk
@@ -239,7 +244,7 @@ class Wal:
         size = records.turn_bytes(len(part), sum(len(record.payload) for record in part))
         free = records.HEADER_BYTES if trimming else self._reserved()
         if self._files.end + size + free > segment.header.size:
-            segment = self._next_segment(segment)
+            segment = self._next_segment(segment, size)
         start = self._files.end
         header = segment.header
         buffers, heads = records.pack_turn(header.mark, self._next_turn, part, start)
@@ -277,13 +282,15 @@ class Wal:
         self._step("LogSynced")
         self._broken = False
 
-    def _next_segment(self, full: Segment) -> Segment:
-        """Begin the next segment with the state of all shards, seal this one, and go on there."""
+    def _next_segment(self, full: Segment, turn_bytes: int) -> Segment:
+        """Begin the next segment, with room for a turn, with the state of all shards, seal this one, and go
+        on there."""
         number = full.header.number + 1
-        header = SegmentHeader(self._segment_bytes, number, self._next_turn, segments.new_mark())
+        size = max(self._segment_bytes, self._overhead() + turn_bytes)
+        header = SegmentHeader(size, number, self._next_turn, segments.new_mark())
         head, _ = records.pack_turn(header.mark, self._next_turn, self._states(), segments.DATA_START)
         try:
-            descriptor = self._fresh.take()
+            descriptor = self._fresh.take(size)
             following = segments.begin_segment(self._directory, self._owner, header, descriptor, head)
         except OSError as error:
             self._broken = True

@@ -54,22 +54,33 @@ class Checkpoints:
         if self._running is None:
             shard = next((shard for shard in self._shards.values() if self._due(shard, now)), None)
             if shard is not None:
-                checkpoint = shard.store.begin_checkpoint()
-                self._running = _Running(shard, checkpoint, self._thread.submit(checkpoint.complete))
+                self._begin(shard, now)
+
+    def _begin(self, shard: Shard, now: float) -> None:
+        try:
+            checkpoint = shard.store.begin_checkpoint()
+        except KeyLoadError as error:
+            self._failed(shard, error, now)
+            return
+        self._running = _Running(shard, checkpoint, self._thread.submit(checkpoint.complete))
 
     def _finish(self, now: float) -> None:
         assert self._running is not None
         shard, checkpoint, done = self._running
         self._running = None
-        self._made[shard.number] = now
         error = done.exception()
-        if isinstance(error, KeyLoadError) and error.code is ErrorCode.RESOURCE_EXHAUSTED:
-            log.event(Category.CHECKPOINT_NO_ROOM, shard=shard.number)
-            return
         if error is not None:
-            raise error
+            self._failed(shard, error, now)
+            return
+        self._made[shard.number] = now
         shard.store.adopt(checkpoint)
         self.trim()
+
+    def _failed(self, shard: Shard, error: BaseException, now: float) -> None:
+        if not isinstance(error, KeyLoadError) or error.code is not ErrorCode.RESOURCE_EXHAUSTED:
+            raise error
+        self._made[shard.number] = now
+        log.event(Category.CHECKPOINT_NO_ROOM, shard=shard.number)
 
     def _due(self, shard: Shard, now: float) -> bool:
         """Whether enough time or log has passed since the last checkpoint, and anything has changed."""

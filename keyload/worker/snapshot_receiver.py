@@ -169,7 +169,10 @@ class SnapshotReceiver:
             return
         if transfer.synced is not None:
             transfer.synced.exception()  # the file stays open until its sync is over
-        transfer.incoming.discard()
+        try:
+            transfer.incoming.discard()
+        except KeyLoadError as error:  # the next transfer takes its place
+            log.event(Category.SNAPSHOT_FAILED, shard=shard, code=error.code)
 
     def close(self) -> None:
         """End; what has arrived is kept for the next start."""

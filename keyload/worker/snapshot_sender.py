@@ -108,7 +108,11 @@ class SnapshotSender:
         if not self._has_room(shard.store.used_bytes):
             log.event(Category.SNAPSHOT_NO_ROOM, shard=shard.number)
             return
-        cut = shard.store.cut()
+        try:
+            cut = shard.store.cut()
+        except KeyLoadError as error:
+            log.event(Category.SNAPSHOT_FAILED, shard=shard.number, code=error.code)
+            return
         done = self._thread.submit(
             take_snapshot,
             cut,
@@ -167,7 +171,10 @@ class SnapshotSender:
 
     def _drop(self, shard: int) -> None:
         self._images.pop(shard).content.close()
-        discard_snapshot(self._directory(shard))
+        try:
+            discard_snapshot(self._directory(shard))
+        except KeyLoadError as error:  # the next image takes its place
+            log.event(Category.SNAPSHOT_FAILED, shard=shard, code=error.code)
 
     def close(self) -> None:
         """Give up the image that is being made, and remove all others."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from keyload.link.messages import BackupShard, Reply
 
 from .hubs import READER, ROOT, run, until
 from .nodes import Node, ask, node_of
-from .peers import refusal
+from .peers import Behaviour, refusal
 
 ROUTE = "/v1/admin/backup"
 
@@ -117,6 +119,40 @@ def test_a_shard_that_refuses_leaves_no_backup() -> None:
             response = await ask(node, "POST", ROUTE)
             assert response.json["errorCode"] == "ResourceExhausted"
             assert left_over(node) == []
+
+    run(main())
+
+
+@pytest.mark.covers("BKP-4")
+def test_a_worker_that_is_still_at_an_image_adds_nothing_to_a_backup_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late: list[BackupShard] = []
+    remove = shutil.rmtree
+
+    def busy_remove(directory: Path, **options: Any) -> None:
+        if isinstance(directory, Path) and late:
+            with pytest.raises((OSError, KeyLoadError)):
+                image(directory.parent.parent, late.pop())
+        remove(directory, **options)
+
+    def goes_on(usual: Behaviour, message: Any) -> Iterable[Any]:
+        if not isinstance(message, BackupShard):
+            return usual(message)
+        late.append(message)
+        return []
+
+    async def main() -> None:
+        async with node_of() as node:
+            for peer in node.peers:
+                peer.behaviour = partial(goes_on, peer.behaviour)
+            monkeypatch.setattr(shutil, "rmtree", busy_remove)
+            call = asyncio.create_task(ask(node, "POST", ROUTE))
+            await until(lambda: len(late) == 6)
+            node.hub.detach(1)
+            assert (await call).json["errorCode"] == "UnknownWriteOutcome"
+            assert left_over(node) == []
+            assert len(late) == 5
 
     run(main())
 

@@ -31,6 +31,7 @@ from keyload.storage import (
     stored_snapshot,
     take_snapshot,
     unpack_manifest,
+    verify,
     verify_image,
     write_image,
 )
@@ -373,7 +374,11 @@ def test_a_check_that_others_have_killed_says_nothing_of_the_file(
         "os.kill(os.getpid(), signal.SIG{})"
     )
     run = subprocess.run
-    for name, code in (("KILL", ErrorCode.RECOVERY_REQUIRED), ("SEGV", ErrorCode.CORRUPTION)):
+    for name, code in (
+        ("KILL", ErrorCode.RECOVERY_REQUIRED),
+        ("SEGV", ErrorCode.CORRUPTION),
+        ("XCPU", ErrorCode.CORRUPTION),  # more processor time than a whole file needs
+    ):
 
         def ended(command: list[str], name: str = name, **options: Any) -> Any:
             return run([command[0], "-c", program.format(name)], **options)
@@ -382,6 +387,16 @@ def test_a_check_that_others_have_killed_says_nothing_of_the_file(
         with pytest.raises(KeyLoadError) as caught:
             verify_image(source / "snapshot" / "image", every_record=False)
         assert caught.value.code == code
+
+
+@pytest.mark.covers("STO-16")
+def test_a_check_that_gets_no_processor_time_says_nothing_about_the_state(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "_PATIENCE", 0)
+    with pytest.raises(KeyLoadError) as caught:
+        verify_image(source / "snapshot" / "image", every_record=False)
+    assert caught.value.code == ErrorCode.RECOVERY_REQUIRED
 
 
 @pytest.mark.covers("CLU-13", "STO-16")

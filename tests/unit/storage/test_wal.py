@@ -14,7 +14,7 @@ from keyload.consensus.log import LogStorage, RaftLog
 from keyload.consensus.membership import Membership
 from keyload.consensus.messages import Entry, HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.storage import ShardWrite, Wal, wal
+from keyload.storage import ShardWrite, Wal, segments, wal
 from keyload.storage.shard_log import PayloadCache, ShardLog
 from tests.unit.storage.log_model import SEGMENT_BYTES, ModelLog, files_of, open_log, settle
 from tests.unit.storage.support import INCARNATION
@@ -193,20 +193,28 @@ def test_a_turn_needs_no_more_memory_than_its_bound(tmp_path: Path, monkeypatch:
     assert sum(written) > 100_000
 
 
-def test_an_entry_larger_than_a_segment_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_an_entry_larger_than_the_largest_segment_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "MAXIMUM_SEGMENT_BYTES", 4 * SEGMENT_BYTES)
     with open_log(tmp_path / "wal") as log:
         before = files_of(tmp_path / "wal")
         with pytest.raises(KeyLoadError) as caught:
-            log.write([(1, HardState(1, 1, 0), [Entry(1, 1, b""), Entry(1, 2, bytes(SEGMENT_BYTES))])])
+            log.write([(1, HardState(1, 1, 0), [Entry(1, 1, b""), Entry(1, 2, bytes(4 * SEGMENT_BYTES))])])
         assert caught.value.code == ErrorCode.RESOURCE_EXHAUSTED
         assert files_of(tmp_path / "wal") == before
         assert log.log(1).hard_state == HardState()
 
 
 @pytest.mark.parametrize("shards", [1, 3, 20])
-def test_the_largest_entry_is_what_a_new_segment_has_room_for(tmp_path: Path, shards: int) -> None:
+@pytest.mark.parametrize("times", [1, 4])
+def test_the_largest_entry_is_what_a_new_segment_has_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int, times: int
+) -> None:
     """Beside it: header, base and hard state of each shard, a turn of bases, and the seal."""
-    largest = SEGMENT_BYTES - 128 - (32 + shards * (2 * 28 + 16 + 9)) - (32 + 28) - (32 + shards * 44) - 32
+    monkeypatch.setattr(segments, "MAXIMUM_SEGMENT_BYTES", times * SEGMENT_BYTES)
+    beside = 128 + (32 + shards * (2 * 28 + 16 + 9)) + (32 + 28) + (32 + shards * 44) + 32
+    largest = times * SEGMENT_BYTES - beside
     with open_log(tmp_path / "wal") as log:
         for shard in range(shards):
             log.log(shard)
@@ -220,6 +228,24 @@ def test_the_largest_entry_is_what_a_new_segment_has_room_for(tmp_path: Path, sh
         log.write([(0, None, [Entry(1, 4, b"y" * (largest - 81 - 44))])])
     with open_log(tmp_path / "wal") as log:
         assert log.log(0).last_index == 4
+        assert log.log(0).entries(1, 5, 1 << 30)[2].data == b"x" * largest
+
+
+def test_an_entry_larger_than_a_segment_gets_one_of_its_size_and_the_next_is_an_ordinary_one(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "wal"
+    written = [Entry(1, 1, b"a"), Entry(1, 2, b"b" * 20_000), Entry(1, 3, b"c" * 3_000), Entry(1, 4, b"d")]
+    with open_log(directory) as log:
+        for entry in written:
+            log.write([(1, None, [entry])])
+            settle(log)
+    sizes = [path.stat().st_size for path in sorted(directory.glob("*.log"))]
+    assert sizes == [SEGMENT_BYTES, sizes[1], SEGMENT_BYTES]
+    assert 20_000 < sizes[1] < 21_000
+    with open_log(directory) as log:
+        assert log.log(1).entries(1, 5, 1 << 30) == written
+        assert log.trim({1: 4}) == SEGMENT_BYTES + sizes[1]
 
 
 @pytest.mark.covers("STO-4")

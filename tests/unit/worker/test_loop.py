@@ -199,7 +199,8 @@ def test_when_the_lifeline_ends_what_waits_is_answered_and_the_worker_returns(st
     worker = start(absent_peers=True, call_ms=60_000)
     command = worker.command("keyload_admin_dispatch", True, None, uuid.uuid4())
     worker.send(command)
-    worker.pump(300)
+    while not usage_of(worker)["commands"]:
+        pass
     last = worker.stop()
     codes = [problem(message).error_code for message in last if isinstance(message, Refusal)]
     assert codes == ["OwnershipLost"]

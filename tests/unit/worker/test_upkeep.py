@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import pytest
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.link.messages import SnapshotChunk, SnapshotOffer, SnapshotWant
-from keyload.storage import CHUNK_BYTES, OutgoingSnapshot
+from keyload.storage import CHUNK_BYTES, OutgoingSnapshot, Store
 from keyload.worker import snapshot_sender, space
 from tests.unit.worker.trio import TIMES, Node, Trio
 
@@ -218,6 +221,53 @@ def test_a_leader_whose_image_cannot_be_read_takes_another(
     behind.pass_time(lambda: level(behind, 1, 2, 3))
     assert behind.nodes[3].replaced == 1
     assert len(asked) > 1
+
+
+@pytest.mark.covers("CLU-15", "STO-17")
+def test_a_state_whose_reader_slots_are_all_taken_is_checkpointed_and_sent_later(
+    behind: Trio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    def no_slot(self: Store) -> NoReturn:
+        refused.append(sys._getframe(1).f_code.co_name)
+        raise KeyLoadError(ErrorCode.RESOURCE_EXHAUSTED, "All reader slots of a state are taken.")
+
+    leader = behind.nodes[1]
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "begin_checkpoint", no_slot)
+        patch.setattr(Store, "cut", no_slot)
+        leader.put("one more", "{}")
+        behind.pass_time(lambda: {"_begin", "_take"} <= set(refused))
+    behind.pass_time(lambda: level(behind, 1, 2, 3))
+    behind.pass_time(lambda: leader.shard.store.durable == leader.shard.store.applied)
+
+
+@pytest.mark.covers("CLU-15")
+def test_an_image_that_cannot_be_removed_stops_nobody(behind: Trio, monkeypatch: pytest.MonkeyPatch) -> None:
+    unlink = Path.unlink
+    kept: list[str] = []
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path.name in ("image", "incoming"):
+            kept.append(path.name)
+            raise OSError(errno.EIO, "no disk")
+        unlink(path, missing_ok)
+
+    def damage(message: object) -> bool:
+        if isinstance(message, SnapshotChunk) and "incoming" not in kept:
+            wrong = msgspec.structs.replace(message, data=message.data[:-1] + bytes([message.data[-1] ^ 1]))
+            behind.carried.append((1, 3, wrong))
+            return True
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        behind.lose = damage
+        behind.pass_time(lambda: "incoming" in kept)
+        behind.nodes[1].upkeep._sender._drop(1)
+        assert "image" in kept
+    behind.pass_time(lambda: level(behind, 1, 2, 3))
 
 
 @pytest.mark.covers("CLU-15", "CLU-22")
