@@ -139,7 +139,7 @@ def check_that_replicas_are_equal(cluster: Cluster, copies: Path) -> None:
 
 @pytest.mark.covers("CLU-13")
 def test_replicas_at_one_index_hold_the_same_bytes(cluster: Cluster, seed: int, tmp_path: Path) -> None:
-    asyncio.run(write_for_a_while(cluster, Ledger(seed + 40)))
+    asyncio.run(write_for_a_while(cluster, Ledger(seed)))
     check_that_replicas_are_equal(cluster, tmp_path)
 
 
@@ -163,5 +163,5 @@ def test_an_erased_node_has_all_data_back_without_an_operator(
     cluster: Cluster, seed: int, tmp_path: Path, distance: int
 ) -> None:
     victim = (cluster.system_leader() - 1 + distance) % 3 + 1
-    asyncio.run(write_while_a_node_is_erased(cluster, Ledger(seed + 50 + distance), victim))
+    asyncio.run(write_while_a_node_is_erased(cluster, Ledger(seed), victim))
     check_that_replicas_are_equal(cluster, tmp_path)
