@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from keyload.contract.errors import Problem
+from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.contract.operations import Operation
 from keyload.contract.security import PrincipalRecord
 
@@ -25,6 +25,12 @@ class Caller(msgspec.Struct, frozen=True):
     principal: PrincipalRecord
     key_id: str
     catalog_version: int
+
+    def require_administrator(self) -> None:
+        """`PermissionDenied` unless a cluster administrator calls: for what the front answers by itself, where
+        no shard checks it (SEC-22)."""
+        if not self.principal.cluster_administrator:
+            raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may do this.")
 
 
 class Outcome(msgspec.Struct, frozen=True):

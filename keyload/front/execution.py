@@ -255,8 +255,7 @@ class Execution:
 
     async def _admission(self, caller: Caller) -> bytes:
         """Counters of both gates, summed over the workers (ADM-31); they live here, not in a shard."""
-        if not caller.principal.cluster_administrator:
-            raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may read this.")
+        caller.require_administrator()
         usages = [
             _usages.decode(payload_of(await self._hub.usage(worker))) for worker in range(self._hub.workers)
         ]
