@@ -27,7 +27,7 @@ class Caller(msgspec.Struct, frozen=True):
     catalog_version: int
 
     def require_administrator(self) -> None:
-        """`PermissionDenied` unless a cluster administrator calls: for what the front answers by itself, where
+        """`PermissionDenied` unless a cluster administrator calls: for what the front answers itself, where
         no shard checks it (SEC-22)."""
         if not self.principal.cluster_administrator:
             raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may do this.")
