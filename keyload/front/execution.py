@@ -138,7 +138,8 @@ class Execution:
             else:
                 payload = await self._read(caller, operation, request)
         except KeyLoadError as error:
-            return Outcome(request_id, problem=error.problem)
+            known = error.code is not ErrorCode.UNAUTHENTICATED  # else nothing was executed (CON-35)
+            return Outcome(request_id if known else None, problem=error.problem)
         except Exception as error:
             log.failure(log.Category.REQUEST_FAILED, error)
             failure = lost() if operation.kind == "read" else unknown_outcome()
@@ -164,6 +165,7 @@ class Execution:
                 payload=payload,
                 control=operation.admission_class == "control",
                 epoch=place.epoch,
+                credential=caller.credential,
             )
 
         try:
@@ -187,6 +189,7 @@ class Execution:
                 partition=partition,
                 payload=content,
                 epoch=place.epoch,
+                credential=caller.credential,
                 long=operation.runs_long,
             )
 

@@ -199,6 +199,7 @@ class CommandDesk:
             partition,
             needs.payload,
             place.epoch,
+            command.credential,
         )
         local = self._shards.get(place.shard)
         if local is not None:

@@ -58,6 +58,7 @@ def test_the_times_of_refusals_are_held_against_the_quickest() -> None:
     assert made.rows[0].met
     assert credentials.table({"x": [{"a": 1.0, "b": 1.11}]}).rows[0].met is False
     assert made.raw["POST /mcp, a"] == [2.0, 2.0]
+    assert credentials.middle_half([9.0, 1.0, 2.0, 4.0, 0.0, 3.0, 5.0, 99.0]) == 3.5
 
 
 @pytest.mark.covers("TST-27")
