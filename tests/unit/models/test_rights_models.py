@@ -137,7 +137,6 @@ policies = st.lists(
         read=st.sampled_from(GRANTS),
         use=st.sampled_from(GRANTS),
         write=st.sampled_from(GRANTS),
-        required=st.just(False),
     ),
     max_size=3,
 )
