@@ -23,8 +23,8 @@ from keyload.client import AsyncClient
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
 
 RUNS = 3
-ROUNDS = 1000
-WARMING_ROUNDS = 100
+ROUNDS = 500
+WARMING_ROUNDS = 50
 WANTED_PERCENT = 10
 SEED = 1
 SECRET = "0123456789abcdef0123456789abcdef"
