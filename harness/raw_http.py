@@ -52,15 +52,23 @@ def request(method: str, path: str, key: str, body: bytes, headers: dict[str, st
         f"{method} {path} HTTP/1.1",
         "Host: 127.0.0.1",
         f"Authorization: Bearer {key}",
-        "Content-Type: application/json",
         f"Content-Length: {len(body)}",
-        *(f"{name}: {value}" for name, value in (headers or {}).items()),
+        *(
+            f"{name}: {value}"
+            for name, value in ({"Content-Type": "application/json"} | (headers or {})).items()
+        ),
     ]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 def mcp_invoke(key: str, operation: str, arguments: dict[str, Any]) -> bytes:
     """The bytes of one stateless `gateway_tool_invoke` of the newest protocol revision."""
+    headers, message = mcp_envelope(operation, arguments)
+    return request("POST", "/mcp", key, json.dumps(message).encode(), headers)
+
+
+def mcp_envelope(operation: str, arguments: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Headers and message of such a call."""
     tool = "gateway_tool_invoke"
     message = {
         "jsonrpc": "2.0",
@@ -76,12 +84,13 @@ def mcp_invoke(key: str, operation: str, arguments: dict[str, Any]) -> bytes:
         },
     }
     headers = {
+        "Content-Type": "application/json",
         "Accept": "application/json, text/event-stream",
         "mcp-protocol-version": PROTOCOL,
         "mcp-method": "tools/call",
         "mcp-name": tool,
     }
-    return request("POST", "/mcp", key, json.dumps(message).encode(), headers)
+    return headers, message
 
 
 async def closed_loop(

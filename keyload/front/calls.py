@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from keyload.contract.errors import Problem
+from keyload.codec.credentials import Credential
+from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.contract.operations import Operation
 from keyload.contract.security import PrincipalRecord
 
@@ -19,12 +20,19 @@ from keyload.contract.security import PrincipalRecord
 class Caller(msgspec.Struct, frozen=True):
     """Who calls, as verified for this one request (SEC-1, MCP-4).
 
-    `catalog_version` is the version of the catalog the principal and its key were read from.
+    `credential` is what the principal was found by, `catalog_version` the version of the catalog it was found
+    in.
     """
 
     principal: PrincipalRecord
-    key_id: str
+    credential: Credential
     catalog_version: int
+
+    def require_administrator(self) -> None:
+        """`PermissionDenied` unless a cluster administrator calls: for what the front answers itself, where
+        no shard checks it (SEC-22)."""
+        if not self.principal.cluster_administrator:
+            raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may do this.")
 
 
 class Outcome(msgspec.Struct, frozen=True):

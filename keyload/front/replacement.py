@@ -79,8 +79,7 @@ class ReplacementDoor:
         """
         if method not in ("GET", "POST", "DELETE"):
             raise KeyLoadError(ErrorCode.NOT_FOUND, "There is nothing at this path.")
-        if not caller.principal.cluster_administrator:
-            raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may do this.")
+        caller.require_administrator()
         if method == "POST":
             await self._order(caller, REPLACE, (caller.principal.id, *read_wish(body)))
         elif method == "DELETE":

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.errors import KeyLoadError
 from keyload.front.admission import HttpGate
 from keyload.front.auth import Authenticator, Headers
 from keyload.front.exposition import CONTENT_TYPE, Exposition, Labels
@@ -85,8 +85,7 @@ class Scrape:
         if self._is_token(headers):
             return
         caller = await self._authenticator.verify(headers)
-        if not caller.principal.cluster_administrator:
-            raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may read this.")
+        caller.require_administrator()
 
     def _is_token(self, headers: Headers) -> bool:
         found = [value for name, value in headers if name == b"authorization"]

@@ -108,6 +108,8 @@ class Shard:
         so a command that did commit is answered from there and not executed twice.
         """
         calls = [call for call in self.forwarded.values() if not call.answered]
+        for call in calls:
+            call.repeated = True
         self.forwarded.clear()
         self.queue.put_back(calls)
 

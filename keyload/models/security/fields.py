@@ -24,7 +24,6 @@ class FieldPolicy(msgspec.Struct, frozen=True):
     read: str
     use: str
     write: str
-    required: bool
 
 
 def compile_policies(policies: Sequence[SensitiveFieldPolicy]) -> tuple[FieldPolicy, ...]:
@@ -35,7 +34,6 @@ def compile_policies(policies: Sequence[SensitiveFieldPolicy]) -> tuple[FieldPol
             read=policy.raw_read_grant,
             use=policy.raw_use_grant,
             write=policy.write_grant,
-            required=policy.required_for_processing,
         )
         for policy in policies
     )

@@ -13,6 +13,7 @@ import msgspec
 from hypercorn.asyncio import serve
 from hypercorn.config import Config, Sockets
 
+from keyload.codec.credentials import Credential
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.operations import OPERATIONS, Operation
 from keyload.contract.security import PrincipalRecord
@@ -27,7 +28,7 @@ Function = Callable[[Caller, str | None, Any], Awaitable[bytes]]
 
 def caller(principal_id: str = "alice") -> Caller:
     principal = PrincipalRecord(id=principal_id, tenant_id="acme", grants=(), field_grants=())
-    return Caller(principal, "key", 1)
+    return Caller(principal, Credential("key", ""), 1)
 
 
 class Functions:
