@@ -75,19 +75,19 @@ class Scrape:
         self._authenticator = authenticator
         self._ready = ready
         self._expected = None if token is None else _digest(b"bearer " + token.encode())
-        self._held = 0
+        self.held = 0  # places that are taken
         self._gathering: asyncio.Task[list[WorkerState | None]] | None = None
 
     @contextmanager
     def place(self) -> Generator[None]:
         """Hold one of the places of this path; raises LaneFull when all are taken."""
-        if self._held >= MAX_AT_ONCE:
+        if self.held >= MAX_AT_ONCE:
             raise LaneFull("The node answers as many requests for metrics as it does at once.")
-        self._held += 1
+        self.held += 1
         try:
             yield
         finally:
-            self._held -= 1
+            self.held -= 1
 
     async def answer(self, headers: Headers) -> Response:
         """The metrics of this moment. Raises Unauthenticated, PermissionDenied, or OwnershipLost when an
