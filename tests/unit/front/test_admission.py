@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.operations import OPERATIONS
 from keyload.contract.security import PrincipalRecord
 from keyload.front.admission import DEFAULT_LIMITS, HttpGate, LaneFull, Lease, McpLimits
 from keyload.front.routes import admission_class, find, normal_path
@@ -163,6 +164,9 @@ def test_lanes_of_paths() -> None:
     assert of("/v1/admin/dispatch") == of("/V1/Admin/Dispatch/") == "control"
     assert of("/v1/commands") == of("/v1/status") == of("/v1/nothing") == "data-other"
     assert of("/v1/query") == of("/v1/QUERY/anything") == "data-heavy"
+    classes = {"control": "control", "delivery": "control", "heavy-read": "data-heavy", "data": "data-other"}
+    for operation in OPERATIONS.values():
+        assert of(operation.http_route) == operation.admission_class == classes[operation.lane]
 
 
 STEPS = st.lists(

@@ -160,6 +160,18 @@ def test_more_commands_than_the_gate_holds_are_refused_and_leave_no_trace(start:
     assert (counts["commands"], counts["retainedBytes"], counts["tenants"]) == (0, 0, [])
 
 
+@pytest.mark.covers("ADM-12", "ADM-21", "CON-177")
+def test_a_full_queue_of_a_shard_takes_control_commands_and_no_others(start: Start) -> None:
+    worker = start(absent_peers=True, call_ms=1500, commands=CommandLimits(writer_queue=2))
+    data = [worker.command("keyload_admin_dispatch", True, None, uuid.uuid4()) for _ in range(3)]
+    control = msgspec.structs.replace(data[0], call=worker.number(), control=True)
+    worker.send(*data, control)
+    assert problem(worker.answer(data[2].call)).error_code == "ResourceExhausted"
+    counts = usage_of(worker)
+    assert (counts["commands"], counts["controlCommands"]) == (2, 1)
+    assert problem(worker.answer(control.call)).error_code == "OwnershipLost"
+
+
 @pytest.mark.covers("ADM-16")
 def test_a_command_that_was_admitted_keeps_its_slot_whatever_the_front_takes_back(start: Start) -> None:
     worker = start(absent_peers=True, call_ms=3000, commands=CommandLimits(max_commands=1))
