@@ -114,7 +114,9 @@ async def abort(url: str, beginnings: list[tuple[bytes, bool]], count: int) -> N
 async def state_of(front: psutil.Process, url: str, key: str) -> State:
     """The state of a front; the request that asks for it is not counted."""
     async with AsyncClient(url, key) as client:
-        held = (await client.admin_admission()).http.node
+        http = (await client.admin_admission()).http
+    assert http is not None
+    held = http.node
     resident = front.memory_info().rss
     return State(resident, front.num_fds(), held.commands + held.control_commands - 1)
 
