@@ -10,7 +10,7 @@ import msgspec
 from apphost.children import adopt_orphans, end_descendants
 from apphost.options import Options
 from apphost.suites import FAILED, RESULTS
-from harness import background, bench, catchup, credentials, failover, memory
+from harness import background, bench, catchup, credentials, failover, hostile, leftovers, memory, stages
 from harness.evidence import ROOT, run_directory
 from harness.measured import markdown
 
@@ -22,6 +22,9 @@ _MEASUREMENTS = {
     "background": background.measure,
     "catchup": catchup.measure,
     "credentials": credentials.measure,
+    "leftovers": leftovers.measure,
+    "hostile": hostile.measure,
+    "stages": stages.measure,
 }
 
 

@@ -101,6 +101,11 @@ class InjectedNode:
         return self._hub
 
     @property
+    def settings(self) -> NodeSettings:
+        """What the node was started with."""
+        return self._settings
+
+    @property
     def worker_directory(self) -> Path:
         """Where the first worker keeps its files."""
         return Path(self._settings.data_directory) / "worker-0"

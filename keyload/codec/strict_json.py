@@ -158,19 +158,24 @@ def _decimal(text: str) -> Decimal:
         raise invalid("The exponent of a number is out of all bounds.", "a finite number") from error
 
 
+def _whole(text: str) -> int | Decimal:
+    try:
+        return int(text)
+    except ValueError:
+        return _decimal(text)
+
+
 _IN_C = vars(json.scanner)["c_make_scanner"] is not None
 _FAST = kernels.register("json", "c" if _IN_C else kernels.REFERENCE)
 _SCAN = make_scanner(int, _decimal, _FAST)
-_SCAN_LONG = make_scanner(_decimal, _decimal, _FAST)
+_SCAN_LONG = make_scanner(_whole, _decimal, _FAST)
 
 # --- shape and surrogates ----------------------------------------------------------------------------------
 
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)'
-_STRINGS = re.compile(_STRING, re.DOTALL)
-_VALUES = re.compile(_STRING + rb'|[^][{}:,"\s]++', re.DOTALL)
-_SPACES = b" \t\n\r\v\f"
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # as signed bytes: one level in, one level out
-_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_SPACES = b" \t\n\r"
+_NOT_MARKS = bytes(byte for byte in range(256) if byte not in b'[]{}:,"')
+_STRIDE = 4_096
 
 
 def check_shape(data: bytes, max_depth: int, max_tokens: int | None = None) -> None:
@@ -178,14 +183,50 @@ def check_shape(data: bytes, max_depth: int, max_tokens: int | None = None) -> N
 
     Costs next to nothing for a text that has no more brackets, or bytes, than levels or tokens are allowed.
     """
-    if max_tokens is not None and len(data) > max_tokens:
-        tokens = len(_VALUES.sub(b"v", data).translate(None, _SPACES))
-        if tokens > max_tokens:
-            raise invalid("The text has too many values.", f"at most {max_tokens} values, names and marks")
-    if data.count(b"[") + data.count(b"{") > max_depth:
-        brackets = _STRINGS.sub(b"", data).translate(_STEPS, _NOT_BRACKETS)
-        if max(accumulate(array("b", brackets)), default=0) > max_depth:
-            raise invalid("The text is nested too deep.", f"at most {max_depth} levels of arrays and objects")
+    if max_tokens is not None and len(data) > max_tokens and _has_more_tokens(data, max_tokens):
+        raise invalid("The text has too many values.", f"at most {max_tokens} values, names and marks")
+    if data.count(b"[") + data.count(b"{") > max_depth and _is_deeper(data, max_depth):
+        raise invalid("The text is nested too deep.", f"at most {max_depth} levels of arrays and objects")
+
+
+def _is_deeper(data: bytes, most: int) -> bool:
+    """Whether a text has more levels than `most`."""
+    steps = array("b", _marks(data).translate(_STEPS, b":,"))
+    depth = 0
+    for start in range(0, len(steps), _STRIDE):
+        depths = list(accumulate(steps[start : start + _STRIDE], initial=depth))
+        if max(depths) > most:
+            return True
+        depth = depths[-1]
+    return False
+
+
+def _has_more_tokens(data: bytes, most: int) -> bool:
+    """Whether a text has more values, names and marks than `most`; anything when it is no JSON.
+
+    Only marks are counted: every comma and colon has a value behind it, every pair of brackets is two marks
+    and has a value in it unless it is empty, and there is one value around all.
+    """
+    marks = _marks(data)
+    pairs = marks.count(b"[") + marks.count(b"{")
+    tokens = 1 + 2 * (marks.count(b",") + marks.count(b":") + pairs)
+    if not most < tokens <= most + pairs:
+        return tokens > most
+    bare = b"v".join(_without_escapes(data).split(b'"')[::2]).translate(None, _SPACES)
+    return tokens - bare.count(b"[]") - bare.count(b"{}") > most
+
+
+def _marks(data: bytes) -> bytes:
+    """The brackets, colons and commas of a text that are not in its strings."""
+    marks = _without_escapes(data).translate(None, _NOT_MARKS).replace(b'""', b"")
+    if b'"' in marks:  # what is left are strings with marks inside
+        marks = b"".join(marks.split(b'"')[::2])
+    return marks
+
+
+def _without_escapes(data: bytes) -> bytes:
+    """The text with no quote in it but those around strings."""
+    return data.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in data else data
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

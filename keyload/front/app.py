@@ -25,6 +25,7 @@ from keyload.front.edge import Asgi, Edge
 from keyload.front.exchange import Timeouts
 from keyload.front.execution import Execution
 from keyload.front.health import Readiness
+from keyload.front.hosts import Hosts
 from keyload.front.mcp import McpHost
 from keyload.front.measures import Measures
 from keyload.front.replacement import ReplacementDoor
@@ -40,7 +41,7 @@ __all__ = ["Front", "FrontSettings", "build", "listen", "serve"]
 
 class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a front needs beside its workers. `shards` is the number of data shards, `scrape_token` opens
-    `/metrics` beside an administrator's key.
+    `/metrics` beside an administrator's key, `hosts` is the check of a node that listens on loopback.
     """
 
     shards: int
@@ -49,6 +50,7 @@ class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
     commands: CommandLimits = CommandLimits()
     timeouts: Timeouts = Timeouts()
     scrape_token: str | None = None
+    hosts: Hosts | None = None
 
 
 class Front:
@@ -82,6 +84,7 @@ class Front:
             self._quart(),
             measures,
             settings.timeouts,
+            settings.hosts,
         )
 
     @asynccontextmanager

@@ -6,7 +6,7 @@ MCP-26).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -50,10 +50,11 @@ class Outcome(msgspec.Struct, frozen=True):
 class Frame(msgspec.Struct, frozen=True):
     """One MCP message after the preflight (MCP-7), not yet seen by the SDK.
 
-    `body` is the message exactly as received. `tool` is the name in a `tools/call`; `tool_id` the target
-    that `gateway_tool_invoke` names, when it is a text; `operation` the catalog entry of that target, None
-    when there is none: such a frame belongs to the control lane (ADM-4). `arguments` is the strictly parsed
-    tree of the tool's arguments, None when there are none.
+    `body` is the message for the SDK: as it was received, but the arguments of a call stand in `arguments`
+    alone. `tool` is the name in a `tools/call`; `tool_id` the target that `gateway_tool_invoke` names, when
+    it is a text; `operation` the catalog entry of that target, None when there is none: such a frame belongs
+    to the control lane (ADM-4). `arguments` is the strictly parsed tree of the tool's arguments, None when
+    there are none.
     """
 
     body: bytes
@@ -65,13 +66,16 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class RequestContext(msgspec.Struct):
-    """What travels in `scope["keyload"]` of an admitted MCP request: its principal and its admitted frame."""
+    """What travels in `scope["keyload"]` of an admitted MCP request: its principal, its admitted frame, and
+    how to do work that ends when the peer leaves (`keyload.front.exchange.Exchange.while_connected`).
+    """
 
     caller: Caller
     frame: Frame
+    while_connected: Callable[[Coroutine[Any, Any, Outcome]], Awaitable[Outcome]]
 
 
-Invoker = Callable[[Caller, Operation, str | None, Any], Awaitable[Outcome]]
+Invoker = Callable[[Caller, Operation, str | None, Any], Coroutine[Any, Any, Outcome]]
 """Executes `(caller, operation, command id or None, request)`.
 
 The command id is the one beside the request; an identity inside the request is found there.

@@ -19,6 +19,7 @@ from keyload.front.auth import Authenticator, Claim
 from keyload.front.barrier import lost
 from keyload.front.calls import Caller, RequestContext
 from keyload.front.exchange import Disconnected, Exchange, Receive, Scope, Send, Timeouts
+from keyload.front.hosts import Hosts
 from keyload.front.mcp import early_error, inspect
 from keyload.front.measures import Measures
 from keyload.front.replacement import PATH as REPLACEMENT_PATH
@@ -52,6 +53,7 @@ class Edge:
         other: Asgi,
         measures: Measures,
         timeouts: Timeouts | None = None,
+        hosts: Hosts | None = None,
     ) -> None:
         self._gate = gate
         self._authenticator = authenticator
@@ -62,6 +64,7 @@ class Edge:
         self._other = other
         self._measures = measures
         self._timeouts = timeouts or Timeouts()
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request; websockets are refused."""
@@ -70,6 +73,13 @@ class Edge:
             await send({"type": "websocket.close", "code": 1008})
             return
         path = routes.normal_path(scope["path"])
+        if self._hosts is not None:
+            try:
+                self._hosts.check(scope["headers"])
+            except KeyLoadError as error:
+                form = _rpc_failure if path == MCP_PATH else responses.failure
+                await _refuse(Exchange(scope, receive, send, self._timeouts), form(error))
+                return
         if path.startswith(routes.PREFIX) or path == routes.PREFIX[:-1]:
             await self._serve_operation(path, Exchange(scope, receive, send, self._timeouts))
         elif path == MCP_PATH:
@@ -148,10 +158,10 @@ class Edge:
 
     async def _serve_scrape(self, exchange: Exchange) -> None:
         try:
-            response = await self._scrape.answer(exchange.scope["headers"])
+            with self._scrape.place():
+                await exchange.write(await self._scrape.answer(exchange.scope["headers"]))
         except KeyLoadError as error:
-            response = responses.failure(error)
-        await exchange.write(response)
+            await exchange.write(responses.failure(error))
         await exchange.finish()
 
     async def _serve_replacement(self, exchange: Exchange) -> None:
@@ -218,7 +228,7 @@ class Edge:
         hold.lease = gate.reserve(admission_class, len(body), mcp=True)
         gate.verify(hold.lease, caller.principal)
         gate.leave(ingress)
-        return RequestContext(caller, frame)
+        return RequestContext(caller, frame, exchange.while_connected)
 
 
 class _McpHold:
@@ -237,6 +247,12 @@ class _McpHold:
             self._gate.leave(self.ingress)
         if self.lease is not None:
             self._gate.release(self.lease)
+
+
+async def _refuse(exchange: Exchange, response: Response) -> None:
+    """Answer without having read the request."""
+    await exchange.write(response)
+    await exchange.finish()
 
 
 def _is_short_read(operation: Operation) -> bool:

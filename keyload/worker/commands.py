@@ -112,7 +112,8 @@ class CommandDesk:
         if shard is None:
             self.finish(call, refusal(ErrorCode.OWNERSHIP_LOST))
             return
-        if len(shard.queue) + len(shard.forwarded) >= self._gate.limits.writer_queue:
+        waiting = len(shard.queue) + len(shard.forwarded)
+        if waiting >= self._gate.limits.writer_queue and not call.command.control:
             self.finish(call, refusal(ErrorCode.RESOURCE_EXHAUSTED))
             return
         if shard.leads and self._space.full(shard.number):

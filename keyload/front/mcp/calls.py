@@ -6,14 +6,15 @@ from the request being answered, whose target the edge has admitted (MCP-4, MCP-
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any, cast
 
 from keyload.codec.decoding import decode_arguments, example_arguments
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.operations import Operation
-from keyload.front.calls import Frame, Invoker, RequestContext
+from keyload.front.calls import Frame, Invoker, Outcome, RequestContext
+from keyload.front.exchange import Disconnected
 from keyload.front.mcp import tools
 from keyload.front.mcp.preflight import INVOKE
 from keyload.front.mcp.replies import Answer, Placeholder, failure, success
@@ -133,7 +134,8 @@ class ToolCalls:
                 raise KeyLoadError(ErrorCode.OWNERSHIP_LOST, "The call and its admitted target differ.")
             envelope = cast("dict[str, Any]", context.frame.arguments).get("arguments", {})
             command_id, request = decode_arguments(operation, envelope)
-            outcome = await self._invoke(context.caller, operation, command_id, request)
+            work = self._invoke(context.caller, operation, command_id, request)
+            outcome = await (_attended(context, work) if operation.runs_long else work)
             if outcome.problem is not None:
                 return failure(outcome.problem, outcome.request_id)
             if outcome.payload is None:
@@ -141,6 +143,14 @@ class ToolCalls:
             return success(outcome.payload, outcome.request_id, f"{operation.title}: done.")
 
         return adapter
+
+
+async def _attended(context: RequestContext, work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """A read that runs long ends when its caller leaves, who then gets no answer (MCP-40)."""
+    try:
+        return await context.while_connected(work)
+    except Disconnected:
+        raise KeyLoadError(ErrorCode.CANCELLED, "The caller has left.") from None
 
 
 def _target(frame: Frame) -> str:

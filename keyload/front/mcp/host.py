@@ -25,7 +25,8 @@ from keyload.contract.operations import Operation
 from keyload.front.calls import Invoker, RequestContext
 from keyload.front.mcp import guide
 from keyload.front.mcp.calls import Exchange, ToolCalls
-from keyload.front.mcp.replies import MAX_CONTROL_REPLY, MAX_DATA_REPLY, problem_tree
+from keyload.front.mcp.refusals import with_problem
+from keyload.front.mcp.replies import JSON_HEADERS, MAX_CONTROL_REPLY, MAX_DATA_REPLY, problem_tree
 from keyload.front.mcp.tools import META_TOOLS, tool_list
 from keyload.front.measures import Measures
 
@@ -173,7 +174,9 @@ class McpHost:
 
 
 class _Reply:
-    """Sends the SDK's reply with the tool answer in its place, in pieces under back-pressure."""
+    """Sends the SDK's reply with the tool answer in its place, in pieces under back-pressure. A refusal of
+    the SDK's own gets its problem.
+    """
 
     def __init__(self, send: Send, exchange: Exchange) -> None:
         self._send = send
@@ -181,16 +184,25 @@ class _Reply:
         self._start: Message | None = None
 
     async def send(self, message: Message) -> None:
-        """Hold the start back until the body is there; pass on what carries no tool answer."""
-        answer = self._exchange.answer
-        if answer is None:
-            await self._send(message)
-        elif message["type"] == "http.response.start":
+        """Hold the start back until the body is there."""
+        if message["type"] == "http.response.start":
             self._start = message
-        elif self._start is not None:
-            start, self._start = self._start, None
+            return
+        assert self._start is not None
+        start, body, answer = self._start, message.get("body", b""), self._exchange.answer
+        if answer is None:
+            await self._whole(start, body)
+        else:
             cap = MAX_DATA_REPLY if self._exchange.in_data_lane else MAX_CONTROL_REPLY
-            await self._parts(start, self._exchange.placeholder.splice(message.get("body", b""), answer, cap))
+            await self._parts(start, self._exchange.placeholder.splice(body, answer, cap))
+
+    async def _whole(self, start: Message, body: bytes) -> None:
+        status, content = with_problem(start["status"], body)
+        if content is not body:
+            length = (b"content-length", str(len(content)).encode())
+            start = {"type": start["type"], "status": status, "headers": [*JSON_HEADERS, length]}
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": content})
 
     async def _parts(self, start: Message, parts: tuple[bytes, bytes, bytes]) -> None:
         length = str(sum(map(len, parts))).encode()

@@ -7,6 +7,7 @@ the frame that was admitted is the frame that is executed (MCP-24).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -46,17 +47,25 @@ def inspect(body: bytes, operations: Mapping[str, Operation]) -> Frame:
     params = cast("dict[str, Any]", message.get("params") or {})
     if method != "tools/call":
         return Frame(body, method)
-    return _call(body, method, params, operations)
+    return _call(body, message, params, operations)
 
 
-def _call(body: bytes, method: str, params: dict[str, Any], operations: Mapping[str, Operation]) -> Frame:
+def _call(
+    body: bytes, message: dict[str, Any], params: dict[str, Any], operations: Mapping[str, Operation]
+) -> Frame:
+    """The frame of a tool call. The SDK would read its arguments again, copy them several times and refuse
+    integers that are long: it gets the message without them.
+    """
     tool = params.get("name")
     arguments = params.get("arguments")
+    if isinstance(arguments, dict):
+        rest: dict[str, Any] = {**message, "params": {**params, "arguments": {}}}
+        body = json.dumps(rest, default=float).encode()
     target = cast("dict[str, Any]", arguments).get("toolId") if isinstance(arguments, dict) else None
     tool_id = target if tool == INVOKE and isinstance(target, str) else None
     return Frame(
         body,
-        method,
+        "tools/call",
         tool if isinstance(tool, str) else None,
         tool_id,
         operations.get(tool_id) if tool_id is not None else None,

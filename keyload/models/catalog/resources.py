@@ -80,7 +80,7 @@ def _authorize_list(context: ReadContext, request: AdminResourcesRequest) -> Non
 
 def _list(context: ReadContext, request: AdminResourcesRequest) -> AdminResourcesPage:
     rows = FreshCatalog(context.reader).resources_after(
-        request.tenant_id, request.database_id, request.after_name
+        request.tenant_id, request.database_id, request.after_name, context.budget.charge
     )
     found = list(islice(rows, request.limit + 1))
     page = found[: request.limit]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,6 +24,11 @@ MODERN = "2026-07-28"
 HANDSHAKE = "2025-06-18"
 KEYS = {"alice.secret": "alice", "bob.secret": "bob"}
 Function = Callable[[Caller, str | None, Any], Awaitable[bytes]]
+
+
+async def stay(work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """The peer of a test never leaves."""
+    return await work
 
 
 def caller(principal_id: str = "alice") -> Caller:
@@ -125,7 +130,7 @@ class Driver:
             "raw_path": b"/mcp",
             "query_string": b"",
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-            "keyload": RequestContext(who or caller(), frame),
+            "keyload": RequestContext(who or caller(), frame, stay),
         }
         return await drive(self.host, scope)
 
@@ -206,7 +211,7 @@ def edge(host: McpHost) -> Any:
             who = KEYS.get(given.removeprefix("Bearer "))
             if who is None:
                 raise KeyLoadError(ErrorCode.UNAUTHENTICATED, "There is no valid key.")
-            scope["keyload"] = RequestContext(caller(who), inspect(body, OPERATIONS))
+            scope["keyload"] = RequestContext(caller(who), inspect(body, OPERATIONS), stay)
         except KeyLoadError as error:
             status, text = early_error(error)
             headers = [(b"content-type", b"application/json"), (b"content-length", str(len(text)).encode())]

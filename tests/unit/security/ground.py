@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from harness.cluster import Cluster
-from harness.raw_http import mcp_envelope
+from harness.raw_http import invocation, mcp_envelope
 from keyload.client import Client
 from keyload.contract.catalog import (
     AdminResourcesRequest,
@@ -122,7 +122,7 @@ class Ground:
             arguments["request"] = msgspec.json.decode(msgspec.json.encode(request))
         if operation.outer_command_id:
             arguments["commandId"] = str(uuid4())
-        headers, message = mcp_envelope(operation.name, arguments)
+        headers, message = mcp_envelope("tools/call", invocation(operation.name, arguments))
         headers["Authorization"] = f"Bearer {self.keys[caller]}"
         answer = self.http.post("/mcp", content=json.dumps(message), headers=headers)
         tree = answer.json()
