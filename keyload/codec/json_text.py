@@ -75,7 +75,9 @@ def check(text: str, object_only: bool = False) -> Any:
         data = text.encode("utf-8")
     except UnicodeEncodeError as error:
         place = places.place_at(text, error.start)
-        raise strict_json.invalid("The JSON text holds a lone surrogate.", "whole characters", place) from error
+        raise strict_json.invalid(
+            "The JSON text holds a lone surrogate.", "whole characters", place
+        ) from error
     if len(data) > JSON_TEXT_MAX_BYTES:
         raise KeyLoadError(
             ErrorCode.RESOURCE_EXHAUSTED,

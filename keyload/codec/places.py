@@ -1,7 +1,7 @@
 """Where in a JSON text something stands, as a JSON pointer: asked only about a text that was refused.
 
-The walk reads marks and strings, not grammar, so it also names places in texts that are no JSON. It looks at a
-bounded beginning of the text; what stands behind that has the place of the whole.
+The walk reads marks and strings, not grammar, so it also names places in texts that are no JSON. It looks at
+a bounded beginning of the text; what stands behind that has the place of the whole.
 """
 
 from __future__ import annotations
@@ -29,22 +29,21 @@ def shown(pointer: str) -> str:
 
 
 class Token:
-    """One mark, string or literal: where it starts and ends, the steps to it, and whether it is a member
-    name, or one that its object has already.
+    """One mark, string or literal: where it ends, what is open around it, and whether it is a member name
+    that its object has already.
     """
 
-    __slots__ = ("end", "frames", "name", "repeated", "start", "text")
+    __slots__ = ("end", "frames", "repeated", "text")
 
     def __init__(self, match: re.Match[str], frames: list[_Frame]) -> None:
         self.text = match[0]
-        self.start = match.start()
         self.end = match.end()
         self.frames = frames
-        self.name = self.repeated = False
+        self.repeated = False
 
     @property
     def pointer(self) -> str:
-        """The pointer of the value that the token belongs to."""
+        """The pointer of the value that the token belongs to, while it is the present one of the walk."""
         return shown(pointer_of(frame.step for frame in self.frames if frame.step is not None))
 
 
@@ -66,13 +65,12 @@ def place_where(text: str, wrong: Callable[[Token], bool]) -> str:
 
 def place_at(text: str, offset: int) -> str:
     """The pointer of what stands at a character of the text."""
-    place = ""
+    token = None
     if offset <= MAX_LOOKED_AT:
         for token in _tokens(text):
-            if token.start > offset:
+            if token.end > offset:
                 break
-            place = token.pointer
-    return place
+    return "" if token is None else token.pointer
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -82,18 +80,17 @@ def _tokens(text: str) -> Iterator[Token]:
         mark = token.text
         top = frames[-1] if frames else None
         if mark[0] == '"' and top is not None and top.names is not None and top.step is None:
-            token.name = True
             top.step = _unescaped(mark)
             token.repeated = top.step in top.names
             top.names.add(top.step)
         elif mark == "," and top is not None:
             top.count += 1
             top.step = None if top.names is not None else str(top.count)
-        elif mark in _CLOSING and frames:
-            frames.pop()
         yield token
         if mark in _OPENING:
             frames.append(_Frame(mark == "{"))
+        elif mark in _CLOSING and frames:
+            frames.pop()
 
 
 def _unescaped(text: str) -> str:

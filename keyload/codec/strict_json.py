@@ -32,7 +32,7 @@ def invalid(detail: str, expected: str, path: str | None = None) -> KeyLoadError
 def parse(data: bytes, max_depth: int = REQUEST_MAX_DEPTH, max_tokens: int | None = None) -> Any:
     """The tree of one JSON value in UTF-8.
 
-    Validation, with the place and the byte offset or the member concerned, for: bytes that are not UTF-8, a byte order
+    Validation, with place, byte offset or the member concerned, for: bytes that are not UTF-8, a byte order
     mark, anything RFC 8259 does not allow, NaN and infinity, an object that names a member twice, a lone
     surrogate escape, more than `max_depth` levels of arrays and objects, more than `max_tokens` values, names
     and punctuation marks.

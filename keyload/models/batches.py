@@ -17,10 +17,13 @@ from keyload.models.records import pack_record
 
 _MUTATIONS = "/mutations"
 
+
 def _handler(context: CommandContext, mutation: Mutation) -> MutationHandler:
     handler = context.mutations.get(type(mutation))
     if handler is None:
-        refuse(ErrorCode.UNSUPPORTED_CAPABILITY, "This version does not offer a mutation of the batch.", "/kind")
+        refuse(
+            ErrorCode.UNSUPPORTED_CAPABILITY, "This version does not offer a mutation of the batch.", "/kind"
+        )
     return handler
 
 

@@ -24,6 +24,7 @@ from keyload.models.context import CommandContext, CommandHandler, ReadContext, 
 
 SCHEMA_MANAGE = capabilities.mask("SchemaManage")
 _GREATEST_VERSION = 2**63 - 1
+_CHANGEABLE = "the stored definition with other fieldPolicies, headerPolicies or paused"
 
 
 def _authorize(context: CommandContext, request: ConfigureResourceRequest) -> None:
@@ -62,8 +63,8 @@ def _check_replacement(stored: ResourceDefinition | None, wanted: ResourceDefini
         )
     same = replace(wanted, schema_version=stored.schema_version)
     if same == stored:
-        expected = "other fieldPolicies, headerPolicies or paused"
-        refuse(ErrorCode.VALIDATION, "The new definition changes nothing.", "/definition", expected)
+        detail = "The new definition changes nothing."
+        refuse(ErrorCode.VALIDATION, detail, "/definition", _CHANGEABLE)
     if stored != replace(
         same,
         field_policies=stored.field_policies,
@@ -71,8 +72,7 @@ def _check_replacement(stored: ResourceDefinition | None, wanted: ResourceDefini
         paused=stored.paused,
     ):
         detail = "Only policies and the pause switch of a resource can change."
-        expected = "the stored definition with other fieldPolicies, headerPolicies or paused"
-        refuse(ErrorCode.UNSUPPORTED_CAPABILITY, detail, "/definition", expected)
+        refuse(ErrorCode.UNSUPPORTED_CAPABILITY, detail, "/definition", _CHANGEABLE)
 
 
 def _authorize_list(context: ReadContext, request: AdminResourcesRequest) -> None:
