@@ -120,7 +120,9 @@ def _record(record: type[Record], quoted: bool) -> Reader:
     declared = members(record)
     slots = [_slot(member, quoted) for member in declared]
     variant = tag(record)
-    names = [*([] if variant is None else variant[:1]), *(member.name for member in declared)]
+    names = [member.name for member in declared]
+    if variant is not None:
+        names.insert(0, variant[0])
     known = frozenset(names)
 
     def read(value: Any, texts: Texts | None) -> Any:
