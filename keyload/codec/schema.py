@@ -169,7 +169,7 @@ class Builder:
         if mark.one_of is not None:
             return {"enum": list(mark.one_of)}
         if name == "flags":
-            return {"type": "string", "pattern": _FLAGS}
+            return flags_schema()
         if form is not None:
             return dict(FORMATS[form].schema)
         schema = SCALARS[name].schema
@@ -179,6 +179,11 @@ class Builder:
         number, quoted = schema["anyOf"]
         number = {**number, **bounds}
         return {"anyOf": [number, quoted]} if self.quoted else number
+
+
+def flags_schema() -> Schema:
+    """Schema of a set of capabilities (CON-10)."""
+    return {"type": "string", "pattern": _FLAGS}
 
 
 _NAMES = "|".join([capabilities.ALL, capabilities.NONE, *(flag.name for flag in capabilities.CAPABILITIES)])
