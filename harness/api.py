@@ -1,8 +1,8 @@
 """`python -m harness api --cases N`: generated requests against a node, held to its own OpenAPI document.
 
-Every answer must have a status, a content type, headers and a body that the document describes; data that the
-document forbids must be refused, a command sent again must get its first answer, and each refusal of a request
-must say what to correct. Cases are single requests, valid and broken ones, and chains in which one call uses
+Every answer must have a status, a content type, headers and a body that the document describes; what the
+document forbids must be refused, a command sent again must get its first answer, and a refusal must
+tell what to correct. Cases are single requests, valid and broken ones, and chains in which one call uses
 what the one before it made.
 """
 
@@ -272,8 +272,8 @@ def _linked(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _quick(tree: Any) -> Any:
-    """The document with the costly patterns as formats, whose texts are made by `_FORMATS` instead of letter by
-    letter: two thirds of the time of a run.
+    """The document with costly patterns as formats: `_FORMATS` makes their texts at once instead of letter
+    by letter, which is two thirds of the time of a run.
     """
     if isinstance(tree, list):
         return [_quick(item) for item in tree]
