@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from keyload.codec.credentials import Credential
 from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
@@ -82,3 +83,10 @@ The command id is the one beside the request; an identity inside the request is 
 The request is the decoded record of `operation.request`, a bool for a boolean request, None when there is
 none. It never raises `KeyLoadError`: a failure is the outcome's problem.
 """
+
+
+def with_example(problem: Problem, example: Any) -> Problem:
+    """A problem found during execution with the example that only the door of the call knows."""
+    if problem.error_code != ErrorCode.VALIDATION or problem.example is not UNSET:
+        return problem
+    return msgspec.structs.replace(problem, example=example)

@@ -11,9 +11,9 @@ from typing import Any
 from uuid import uuid4
 
 from keyload.contract.errors import KeyLoadError
-from keyload.contract.operation import Operation
+from keyload.contract.operation import AdmissionClass, Operation
 from keyload.contract.operations import OPERATIONS
-from keyload.front import responses, routes
+from keyload.front import openapi, responses, routes
 from keyload.front.admission import HttpGate, Ingress, Lease
 from keyload.front.auth import Authenticator, Claim
 from keyload.front.barrier import lost
@@ -35,6 +35,7 @@ CONTEXT = "keyload"
 _METHOD_NOT_ALLOWED = Response(405, ((b"allow", b"POST"),), b"")
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+Answer = Awaitable[Response]
 
 
 class Edge:
@@ -86,8 +87,11 @@ class Edge:
             await self._serve_mcp(Exchange(scope, receive, send, self._timeouts))
         elif path == PATH and scope["method"] == "GET":
             await self._serve_scrape(Exchange(scope, receive, send, self._timeouts))
+        elif path == openapi.PATH and scope["method"] == "GET":
+            exchange = Exchange(scope, receive, send, self._timeouts)
+            await self._serve_beside(exchange, "data-other", self._describe)
         elif path == REPLACEMENT_PATH:
-            await self._serve_replacement(Exchange(scope, receive, send, self._timeouts))
+            await self._serve_beside(Exchange(scope, receive, send, self._timeouts), "control", self._replace)
         else:
             await self._other(scope, receive, send)
 
@@ -164,16 +168,20 @@ class Edge:
             await exchange.write(responses.failure(error))
         await exchange.finish()
 
-    async def _serve_replacement(self, exchange: Exchange) -> None:
+    async def _serve_beside(
+        self,
+        exchange: Exchange,
+        admission_class: AdmissionClass,
+        answer: Callable[[Exchange, Caller], Answer],
+    ) -> None:
+        """What takes a key and a place in a lane, as an operation does, but is none."""
         lease: Lease | None = None
         try:
             try:
-                lease = self._gate.reserve("control", exchange.declared_length())
+                lease = self._gate.reserve(admission_class, exchange.declared_length())
                 caller = await self._authenticator.verify(exchange.scope["headers"])
                 self._gate.verify(lease, caller.principal)
-                body = await exchange.read(self._gate.body_cap("control"))
-                payload = await self._replacement.answer(exchange.scope["method"], caller, body)
-                response = responses.success(payload, str(uuid4()))
+                response = await answer(exchange, caller)
             except KeyLoadError as error:
                 response = responses.failure(error)
             except Disconnected:
@@ -183,6 +191,14 @@ class Edge:
             if lease is not None:
                 self._gate.release(lease)
         await exchange.finish()
+
+    async def _replace(self, exchange: Exchange, caller: Caller) -> Response:
+        body = await exchange.read(self._gate.body_cap("control"))
+        payload = await self._replacement.answer(exchange.scope["method"], caller, body)
+        return responses.success(payload, str(uuid4()))
+
+    async def _describe(self, exchange: Exchange, caller: Caller) -> Response:
+        return openapi.response()
 
     async def _serve_mcp(self, exchange: Exchange) -> None:
         hold = _McpHold(self._gate)

@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.errors import KeyLoadError
 from keyload.front.admission import HttpGate, LaneFull
 from keyload.front.auth import Authenticator, Headers
 from keyload.front.exposition import CONTENT_TYPE, Exposition, Labels

@@ -224,7 +224,9 @@ class _Run:
         try:
             request = executor.decoders[command.operation](command.payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return answers.refused(ErrorCode.VALIDATION, "The request cannot be decoded.")
+            detail, expected = "The request cannot be decoded.", "a request of this version"
+            failure = KeyLoadError(ErrorCode.VALIDATION, detail, path="", expected=expected)
+            return answers.refusal(failure)
         scope = self._scope(command.partition)
         if command.epoch <= scope.closed:
             return _CLOSED

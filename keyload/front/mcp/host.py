@@ -125,10 +125,7 @@ class McpHost:
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
         exchange = _exchange(ctx)
         if params.name not in META_TOOLS or params.name != exchange.context.frame.tool:
-            raise _invalid(
-                ErrorCode.NOT_FOUND,
-                "There are three tools; operations are none of them, gateway_tool_invoke runs those.",
-            )
+            raise _protocol_error(self._calls.called(exchange.context.frame))
         answer = exchange.answer = await self._calls.answer(exchange)
         return {
             "content": [{"type": "text", "text": answer.summary}],
@@ -155,7 +152,7 @@ class McpHost:
 
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> Any:
         if str(params.uri) != guide.URI:
-            raise _invalid(ErrorCode.NOT_FOUND, "There is no resource with this URI.")
+            raise _invalid(ErrorCode.NOT_FOUND, "There is no resource with this URI.", "/uri", guide.URI)
         contents = types.TextResourceContents(uri=guide.URI, mime_type=guide.MEDIA_TYPE, text=self._guide)
         return types.ReadResourceResult(contents=[contents])
 
@@ -166,9 +163,10 @@ class McpHost:
 
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> Any:
         if params.name != guide.PROMPT:
-            raise _invalid(ErrorCode.NOT_FOUND, "There is no prompt with this name.")
+            raise _invalid(ErrorCode.NOT_FOUND, "There is no prompt with this name.", "/name", guide.PROMPT)
         if params.arguments:
-            raise _invalid(ErrorCode.VALIDATION, "This prompt takes no arguments.")
+            detail = "This prompt takes no arguments."
+            raise _invalid(ErrorCode.VALIDATION, detail, "/arguments", "no arguments")
         message = types.PromptMessage(role="user", content=types.TextContent(text=self._guide))
         return types.GetPromptResult(description=guide.DESCRIPTION, messages=[message])
 
@@ -233,18 +231,24 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 def _exchange(ctx: Context) -> Exchange:
     request = ctx.request
     if request is None:
-        raise _invalid(ErrorCode.VALIDATION, "A call needs its own request.")
+        raise _invalid(ErrorCode.VALIDATION, "A call needs its own request.", "", "one request")
     return cast("Exchange", request.scope[EXCHANGE])
 
 
 def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
     if params is not None and params.cursor:
-        raise _invalid(ErrorCode.VALIDATION, "Lists have one page; there are no cursors.")
+        detail = "Lists have one page; there are no cursors."
+        raise _invalid(ErrorCode.VALIDATION, detail, "/cursor", "no cursor")
 
 
-def _invalid(code: ErrorCode, detail: str) -> MCPError:
+def _invalid(code: ErrorCode, detail: str, path: str, expected: str) -> MCPError:
+    """A refusal of parameters; `path` is a pointer inside them."""
+    return _protocol_error(KeyLoadError(code, detail, path=path, expected=expected))
+
+
+def _protocol_error(error: KeyLoadError) -> MCPError:
     """Invalid params (-32602) with the problem as its data."""
-    return MCPError(INVALID_PARAMS, detail, problem_tree(KeyLoadError(code, detail).problem))
+    return MCPError(INVALID_PARAMS, error.detail, problem_tree(error.problem))
 
 
 def _silence_the_sdk() -> None:

@@ -27,8 +27,8 @@ INVALID_REQUEST = -32600
 class FrameError(KeyLoadError):
     """A message that never reaches the protocol; `rpc_code` says how JSON-RPC calls it."""
 
-    def __init__(self, detail: str, rpc_code: int = INVALID_REQUEST) -> None:
-        super().__init__(ErrorCode.VALIDATION, detail)
+    def __init__(self, detail: str, path: str, expected: str, rpc_code: int = INVALID_REQUEST) -> None:
+        super().__init__(ErrorCode.VALIDATION, detail, path=path, expected=expected)
         self.rpc_code = rpc_code
 
 
@@ -41,7 +41,7 @@ def inspect(body: bytes, operations: Mapping[str, Operation]) -> Frame:
     try:
         tree = strict_json.parse(body, MAX_DEPTH, MAX_TOKENS)
     except KeyLoadError as error:
-        raise FrameError(error.detail, PARSE_ERROR) from None
+        raise FrameError(error.detail, error.path or "", error.expected or "", PARSE_ERROR) from None
     message = _message(tree)
     method = message["method"]
     params = cast("dict[str, Any]", message.get("params") or {})
@@ -76,14 +76,17 @@ def _call(
 def _message(tree: Any) -> dict[str, Any]:
     """The tree as a JSON-RPC request or notification; FrameError for anything else."""
     if not isinstance(tree, dict):
-        raise FrameError("A message is one JSON object; batches are not accepted.")
+        raise FrameError("A message is one JSON object; batches are not accepted.", "", "an object")
     message = cast("dict[str, Any]", tree)
     if message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
-        raise FrameError('A message is a JSON-RPC request or notification with "jsonrpc" and "method".')
+        path = "/method" if message.get("jsonrpc") == "2.0" else "/jsonrpc"
+        detail = 'A message is a JSON-RPC request or notification with "jsonrpc" and "method".'
+        raise FrameError(detail, path, '"jsonrpc": "2.0" and the name of a method')
     if not isinstance(message.get("params", {}), dict | None):
-        raise FrameError('The member "params" is an object.')
+        raise FrameError('The member "params" is an object.', "/params", "an object")
     if "id" in message and not _is_id(message["id"]):
-        raise FrameError("A request id is a text or an integer of 64 bits.")
+        detail = "A request id is a text or an integer of 64 bits."
+        raise FrameError(detail, "/id", "a text or a whole number of 64 bits")
     return message
 
 

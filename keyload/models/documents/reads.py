@@ -21,7 +21,7 @@ def _authorize(context: ReadContext, request: GetDocumentRequest) -> None:
 
 def _get(context: ReadContext, request: GetDocumentRequest) -> DocumentResult | None:
     reference = request.reference
-    plan = open_collection(context, reference.collection)
+    plan = open_collection(context, reference.collection, "/reference/collection")
     if context.partition is None or context.partition_number is None:
         return None
     stored = context.reader.get(document_key(context.partition_number, reference.collection, reference.id))

@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import msgspec
 
+from keyload.codec.places import pointer_of
 from keyload.contract.catalog import SensitiveFieldPolicy
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.models.pointers import Steps, item_number, pointer_of, steps_of, value_at
+from keyload.models.pointers import Steps, item_number, steps_of, value_at
 from keyload.models.security.rights import Rights
 
 REPLACE_SENSITIVE = "document.replaceSensitive"
