@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from statistics import fmean
 from time import perf_counter
+from typing import Any
 
 from harness.cluster import Cluster
 from harness.measured import Row, Table, below, nearest_rank
@@ -73,11 +74,12 @@ def table(found: dict[str, list[dict[str, float]]]) -> Table:
 async def prepare(url: str, key: str) -> dict[str, tuple[str, ...]]:
     """Values of the header `Authorization` by what is wrong with them; what they need is stored first."""
     async with AsyncClient(url, key) as administrator:
-        for name, members in (
-            ("good", {}),
-            ("gone", {"revoked": True}),
-            ("late", {"expires_at": PAST}),
-        ):
+        principals: dict[str, dict[str, Any]] = {
+            "good": {},
+            "gone": {"revoked": True},
+            "late": {"expires_at": PAST},
+        }
+        for name, members in principals.items():
             await administrator.principals_configure(
                 PrincipalRecord(id=name, tenant_id="t", grants=(), field_grants=(), **members)
             )
@@ -100,7 +102,7 @@ async def prepare(url: str, key: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _record(key_id: str, principal: str, **members: object) -> ApiKeyRecord:
+def _record(key_id: str, principal: str, **members: Any) -> ApiKeyRecord:
     verifier = hashlib.sha256(f"{key_id}.{SECRET}".encode()).hexdigest()
     return ApiKeyRecord(id=key_id, principal_id=principal, verifier=verifier, **members)
 

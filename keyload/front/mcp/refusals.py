@@ -12,7 +12,11 @@ from keyload.front.mcp.preflight import FrameError
 from keyload.front.mcp.replies import early_error, problem_tree
 
 MEDIA_STATUS = frozenset((406, 415))
-_MEDIA = FrameError("The headers Accept and Content-Type of a message have to allow application/json.")
+_MEDIA = FrameError(
+    "The headers Accept and Content-Type of a message have to allow application/json.",
+    "",
+    "Accept: application/json, text/event-stream and Content-Type: application/json",
+)
 
 
 class _Error(msgspec.Struct):
