@@ -138,6 +138,7 @@ def front_settings(settings: NodeSettings) -> FrontSettings:
         mcp=McpLimits(**msgspec.structs.asdict(settings.mcp)),
         commands=CommandLimits(**msgspec.structs.asdict(settings.admission.command)),
         scrape_token=settings.scrape_token,
+        origin=settings.public_endpoint,
     )
 
 

@@ -21,6 +21,7 @@ from keyload.front.calls import Caller, RequestContext
 from keyload.front.exchange import Disconnected, Exchange, Receive, Scope, Send, Timeouts
 from keyload.front.mcp import early_error, inspect
 from keyload.front.measures import Measures
+from keyload.front.origins import Origins
 from keyload.front.replacement import PATH as REPLACEMENT_PATH
 from keyload.front.replacement import ReplacementDoor
 from keyload.front.responses import Response
@@ -52,6 +53,7 @@ class Edge:
         other: Asgi,
         measures: Measures,
         timeouts: Timeouts | None = None,
+        origins: Origins | None = None,
     ) -> None:
         self._gate = gate
         self._authenticator = authenticator
@@ -62,6 +64,7 @@ class Edge:
         self._other = other
         self._measures = measures
         self._timeouts = timeouts or Timeouts()
+        self._origins = origins or Origins()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request; websockets are refused."""
@@ -203,11 +206,12 @@ class Edge:
         return _rpc_failure(error)
 
     async def _admit_frame(self, exchange: Exchange, hold: _McpHold) -> RequestContext | None:
-        """Ingress, credential, body, preflight, then the lane of the target (ADM-28, ADM-29); None for a
-        method other than POST.
+        """Ingress, origin, credential, body, preflight, then the lane of the target (ADM-28, ADM-29); None
+        for a method other than POST.
         """
         gate, scope = self._gate, exchange.scope
         ingress = hold.ingress = gate.enter(exchange.declared_length())
+        self._origins.check(scope["headers"])
         caller = await self._authenticator.verify(scope["headers"])
         if scope["method"] != "POST":
             return None
