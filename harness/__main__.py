@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from harness.fuzz import command as fuzz
 from harness.simulator import command as simulator
 
 
@@ -13,6 +14,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m harness", description=__doc__)
     commands = parser.add_subparsers(required=True)
     simulator.add_command(commands)
+    fuzz.add_command(commands)
     options = parser.parse_args(arguments)
     code: int = options.run(options)
     return code

@@ -158,10 +158,17 @@ def _decimal(text: str) -> Decimal:
         raise invalid("The exponent of a number is out of all bounds.", "a finite number") from error
 
 
+def _long_integer(text: str) -> int | Decimal:
+    try:
+        return int(text)
+    except ValueError:  # more digits than Python converts
+        return _decimal(text)
+
+
 _IN_C = vars(json.scanner)["c_make_scanner"] is not None
 _FAST = kernels.register("json", "c" if _IN_C else kernels.REFERENCE)
 _SCAN = make_scanner(int, _decimal, _FAST)
-_SCAN_LONG = make_scanner(_decimal, _decimal, _FAST)
+_SCAN_LONG = make_scanner(_long_integer, _decimal, _FAST)
 
 # --- shape and surrogates ----------------------------------------------------------------------------------
 
