@@ -129,7 +129,6 @@ class _Stop:
 def front_settings(settings: NodeSettings) -> FrontSettings:
     """What the front needs of a node's settings."""
     admission = msgspec.structs.asdict(settings.admission.http)
-    public = read_origin(settings.public_endpoint).address
     return FrontSettings(
         shards=settings.data_shards,
         http=HttpAdmissionLimits(
@@ -140,7 +139,7 @@ def front_settings(settings: NodeSettings) -> FrontSettings:
         mcp=McpLimits(**msgspec.structs.asdict(settings.mcp)),
         commands=CommandLimits(**msgspec.structs.asdict(settings.admission.command)),
         scrape_token=settings.scrape_token,
-        hosts=Hosts(public.host) if is_loopback(_listening_address(settings).host) else None,
+        hosts=Hosts(settings.public_endpoint, on_loopback=is_loopback(_listening_address(settings).host)),
     )
 
 

@@ -182,7 +182,7 @@ def _decimal(text: str) -> Decimal:
 def _whole(text: str) -> int | Decimal:
     try:
         return int(text)
-    except ValueError:
+    except ValueError:  # more digits than Python converts
         return _decimal(text)
 
 

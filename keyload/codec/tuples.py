@@ -202,8 +202,8 @@ def _unpack_one(data: bytes, place: int) -> tuple[Any, int]:
             bits = int.from_bytes(_take(data, place, 8), "big")
             bits = bits ^ _SIGN_BIT if bits & _SIGN_BIT else bits ^ 0xFFFFFFFFFFFFFFFF
             (value,) = struct.unpack(">d", bits.to_bytes(8, "big"))
-            if not math.isfinite(value):
-                raise ValueError("not a finite number")
+            if not math.isfinite(value) or bits == _SIGN_BIT:
+                raise ValueError("not a finite number, or a zero below zero")
             return value, place + 8
         case 0x44:
             return Timestamp(int.from_bytes(_take(data, place, 8), "big") - _SIGN_BIT), place + 8

@@ -41,7 +41,7 @@ __all__ = ["Front", "FrontSettings", "build", "listen", "serve"]
 
 class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a front needs beside its workers. `shards` is the number of data shards, `scrape_token` opens
-    `/metrics` beside an administrator's key, `hosts` is the check of a node that listens on loopback.
+    `/metrics` beside an administrator's key, `hosts` are the names and pages the node answers to.
     """
 
     shards: int
@@ -50,7 +50,7 @@ class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
     commands: CommandLimits = CommandLimits()
     timeouts: Timeouts = Timeouts()
     scrape_token: str | None = None
-    hosts: Hosts | None = None
+    hosts: Hosts = Hosts()
 
 
 class Front:

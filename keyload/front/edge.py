@@ -65,7 +65,7 @@ class Edge:
         self._other = other
         self._measures = measures
         self._timeouts = timeouts or Timeouts()
-        self._hosts = hosts
+        self._hosts = hosts or Hosts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request; websockets are refused."""
@@ -74,13 +74,12 @@ class Edge:
             await send({"type": "websocket.close", "code": 1008})
             return
         path = routes.normal_path(scope["path"])
-        if self._hosts is not None:
-            try:
-                self._hosts.check(scope["headers"])
-            except KeyLoadError as error:
-                form = _rpc_failure if path == MCP_PATH else responses.failure
-                await _refuse(Exchange(scope, receive, send, self._timeouts), form(error))
-                return
+        try:
+            self._hosts.check(scope["headers"], mcp=path == MCP_PATH)
+        except KeyLoadError as error:
+            form = _rpc_failure if path == MCP_PATH else responses.failure
+            await _refuse(Exchange(scope, receive, send, self._timeouts), form(error))
+            return
         if path.startswith(routes.PREFIX) or path == routes.PREFIX[:-1]:
             await self._serve_operation(path, Exchange(scope, receive, send, self._timeouts))
         elif path == MCP_PATH:
@@ -229,8 +228,8 @@ class Edge:
         return _rpc_failure(error)
 
     async def _admit_frame(self, exchange: Exchange, hold: _McpHold) -> RequestContext | None:
-        """Ingress, credential, body, preflight, then the lane of the target (ADM-28, ADM-29); None for a
-        method other than POST.
+        """Ingress, origin, credential, body, preflight, then the lane of the target (ADM-28, ADM-29); None
+        for a method other than POST.
         """
         gate, scope = self._gate, exchange.scope
         ingress = hold.ingress = gate.enter(exchange.declared_length())

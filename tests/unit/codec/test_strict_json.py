@@ -70,6 +70,8 @@ def test_numbers_keep_their_written_form() -> None:
 def test_an_integer_longer_than_python_converts_is_a_decimal() -> None:
     assert strict_json.parse(b"1" * 5000) == Decimal("1" * 5000)
     assert strict_json.parse(b"[1e400]") == [Decimal("1e400")]
+    others = strict_json.parse(b"[" + b"1" * 5000 + b",7,7.0]")[1:]
+    assert [type(number) for number in others] == [int, Decimal]
 
 
 @pytest.mark.covers("HTTP-7")

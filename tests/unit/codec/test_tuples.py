@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from keyload.codec import tuples
@@ -91,8 +91,11 @@ def test_a_prefix_packs_to_a_prefix(first: tuple[Any, ...], second: tuple[Any, .
 @pytest.mark.covers("STO-22")
 @bounded
 @given(st.binary(max_size=30) | keys.map(tuples.pack).map(lambda data: data[:-1] + b"\x07"))
-def test_any_bytes_are_a_key_or_corruption(data: bytes) -> None:
-    assert refused(lambda: tuples.unpack(data)) in (None, ErrorCode.CORRUPTION)
+@example(b"\x40\x7f" + b"\xff" * 7)  # a zero below zero
+def test_any_bytes_are_the_key_of_their_parts_or_corruption(data: bytes) -> None:
+    code = refused(lambda: tuples.unpack(data))
+    assert code in (None, ErrorCode.CORRUPTION)
+    assert code is not None or tuples.pack(tuples.unpack(data)) == data
 
 
 @pytest.mark.covers("STO-22", "TST-5")

@@ -12,7 +12,7 @@ from .hubs import run
 from .nodes import Node, RawResponse, bearer, connect, node_of
 from .test_exchange import BODY
 
-LOCAL = FrontSettings(shards=6, hosts=Hosts("db.example"))
+LOCAL = FrontSettings(shards=6, hosts=Hosts("https://db.example", on_loopback=True))
 KEY = "authorization: Bearer root.0123456789abcdef0123456789abcdef\r\n"
 OWN = ["localhost", "localhost:5101", "LOCALHOST", "127.0.0.1:1", "127.0.0.9", "[::1]:5101", "DB.example:443"]
 FOREIGN = ["evil.example", "evil.example:5101", "localhost.evil.example", "127.0.0.1.evil.example",

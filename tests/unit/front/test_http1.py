@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from harness.wires import BRIEF, body_of, say
 from keyload.front.exchange import Timeouts
 from keyload.front.http1 import connection
 
 from .hubs import run, until
-from .wires import BRIEF, Served, Wire, body_of, echo, say, serving
+from .wires import Served, Wire, echo, serving
 
 GET = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"
 POST = b"POST /p HTTP/1.1\r\nhost: x\r\n"

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from harness.wires import Bench, Recorded
 from keyload.front.http1.body import Chunked
 from keyload.front.http1.connection import PREFACE
 from keyload.front.http1.head import Refused
 
 from .hubs import run
-from .wires import Bench, Recorded
 
 METHODS = st.sampled_from(["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "HEAD"])
 TARGETS = st.from_regex(rb"/[a-z0-9/%.?&=-]{0,20}", fullmatch=True)

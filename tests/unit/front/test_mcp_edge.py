@@ -10,6 +10,7 @@ import pytest
 
 from keyload.front.admission import DEFAULT_LIMITS, McpLimits
 from keyload.front.app import FrontSettings
+from keyload.front.hosts import Hosts
 from keyload.link.messages import Command
 from tests.unit.front_mcp.support import headers_for, message
 
@@ -168,5 +169,32 @@ def test_a_call_that_runs_at_shutdown_is_finished() -> None:
             await until(lambda: bool(held))
         assert (await running).json["errorCode"] == "OwnershipLost"
         assert not node.front.readiness.ready()
+
+    run(main())
+
+
+@pytest.mark.covers("MCP-1", "MCP-6")
+def test_only_pages_of_the_node_and_of_this_machine_may_send() -> None:
+    settings = FrontSettings(shards=6, hosts=Hosts("https://db.example.org"))
+    known = ["https://db.example.org", "https://db.example.org:443", "http://localhost:6274", "http://[::1]"]
+    foreign = ["https://db.example.org.evil.example", "http://db.example.org", "https://evil.example", "null"]
+    nonsense = ["", "file://", "http://localhost/path", "http://localhost:99999", "localhost", "é" * 2]
+
+    async def main() -> None:
+        async with node_of(settings=settings) as node:
+            body = message("tools/list")
+
+            async def asked(*origins: str, key_text: str = READER) -> RawResponse:
+                headers = [*headers_for(body).items(), *(("Origin", origin) for origin in origins)]
+                return await ask(node, "POST", "/mcp", body, headers=headers, key_text=key_text)
+
+            assert (await asked()).status == 200
+            for origin in known:
+                assert (await asked(origin)).status == 200, origin
+            for origin in [*foreign, *nonsense]:
+                assert error_of(await asked(origin)) == (403, None, "PermissionDenied"), origin
+            assert (await asked(known[0], foreign[0])).status == 403
+            assert (await asked(known[0], key_text="other.key")).status == 401
+            await node.idle()
 
     run(main())
