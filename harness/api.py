@@ -255,8 +255,8 @@ def _profile(count: int, **more: Any) -> Any:
         deadline=None,
         database=None,
         phases=[hypothesis.Phase.generate],
-        suppress_health_check=[*hypothesis.HealthCheck]  # pyright: ignore,
-        ** more,
+        suppress_health_check=list(hypothesis.HealthCheck),  # pyright: ignore
+        **more,
     )
 
 

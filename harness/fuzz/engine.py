@@ -12,7 +12,7 @@ import atheris
 
 def main() -> None:
     """Run until libFuzzer ends the process: at the first finding, or when time is over."""
-    with atheris.instrument_imports(include=["keyload"]):
+    with atheris.instrument_imports(include=["keyload"]):  # pyright: ignore
         from harness.fuzz.targets import TARGETS
     name, *options = sys.argv[1:]
     atheris.Setup([sys.argv[0], *options], TARGETS[name].check)
