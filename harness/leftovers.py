@@ -60,7 +60,7 @@ def mcp_calls(key: str) -> list[bytes]:
 
 
 async def call(url: str, requests: list[bytes], count: int, connections: int = CONNECTIONS) -> None:
-    """So many calls in turn over some connections. Each has to be answered; a node that is late (503) is asked
+    """So many calls in turn over some connections. Each has to be answered; a node that is late is asked
     again, within bounds.
     """
     late = iter(range(MOST_LATE))
