@@ -60,8 +60,8 @@ def mcp_calls(key: str) -> list[bytes]:
 
 
 async def call(url: str, requests: list[bytes], count: int, connections: int = CONNECTIONS) -> None:
-    """So many calls in turn over some connections. Each has to be answered; a node that is late (503) is
-    asked again, within bounds.
+    """So many calls in turn over some connections. Each has to be answered; a node that is late is asked
+    again, within bounds.
     """
     late = iter(range(MOST_LATE))
     turn = iter(zip(range(count), cycle(requests), strict=False))
