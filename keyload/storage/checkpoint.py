@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import struct
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -21,11 +20,9 @@ import lmdb
 from keyload.codec.checksums import crc32
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import files, layout, pages
+from keyload.storage.hooks import Step
 from keyload.storage.layout import Position
 from keyload.storage.reader import StoreReader
-
-Step = Callable[[str], None]
-"""Called with the name of each step that tests can stop at."""
 
 PINNED = "CheckpointPinned"
 SYNCING = "CheckpointSyncing"

@@ -17,12 +17,12 @@ from keyload.consensus import Entry, Membership, Raft, Role
 from keyload.contract.errors import ErrorCode
 from keyload.link.catalog import Catalog
 from keyload.storage import Layered, Reader, Store, WriteSet, pack_writes, stored_form, unpack_writes
+from keyload.storage.hooks import Step
 from keyload.worker.barriers import BarrierQueue
 from keyload.worker.batch import Answer
 from keyload.worker.calls import CommandCall, Missing, refusal
 from keyload.worker.executor import Executor
 from keyload.worker.queue import CommandQueue
-from keyload.worker.steps import Step
 
 MAX_IN_FLIGHT = 2
 """Batches proposed and not yet applied: one in flight, one executed on top of it (DECISIONS 3)."""

@@ -34,7 +34,7 @@ async def revoke_again_and_again(cluster: Cluster, seed: int) -> None:
         grants=(ScopeGrant(database=DATABASE, resource=COLLECTION, capabilities="DocumentsRead"),),
         field_grants=(),
     )
-    ledger = Ledger(seed + 30)
+    ledger = Ledger(seed)
     async with (
         AsyncClient(cluster.urls[0], cluster.key) as administrator,
         httpx.AsyncClient() as http,
