@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.link.addresses import Origin, is_loopback, read_origin
 
-MAX_ORIGIN_BYTES = 1024
-
 
 class Origins:
     """The pages of this machine and of the node itself; `own` is the node's public origin, None for none."""
@@ -36,8 +34,6 @@ class Origins:
 
 def _read(value: bytes) -> Origin | None:
     """The origin a field names, None for `null` and for what is none."""
-    if len(value) > MAX_ORIGIN_BYTES:
-        return None
     try:
         return read_origin(value.decode("ascii"))
     except ValueError:
