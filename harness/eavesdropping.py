@@ -7,8 +7,7 @@ import hashlib
 import os
 import sys
 import uuid
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from typing import Any, Self
 
 import httpx
@@ -265,13 +264,6 @@ class Eavesdropper:
             log = node.log.read_bytes()
             assert log.count(b"\n") > 3
             self.saw(f"the log of {node.profile.id}", log)
-
-
-@asynccontextmanager
-async def eavesdropping(cluster: Cluster) -> AsyncIterator[Eavesdropper]:
-    """An eavesdropper on a cluster that serves."""
-    async with Eavesdropper(cluster) as found:
-        yield found
 
 
 def _principal(name: str, tenant: str, owner: str) -> PrincipalRecord:

@@ -78,7 +78,7 @@ def explore(name: str, corpus: Corpus, seconds: float) -> Outcome:
         for number, data in enumerate([*TARGETS[name].seeds(), *corpus.inputs]):
             (inputs / f"seed-{number}").write_bytes(data)
         command = [
-            *(sys.executable, "-m", "harness.fuzz.engine", name, str(inputs)),
+            *(sys.executable, "-m", "harness.fuzz.engine", name, str(artifacts), str(inputs)),
             f"-max_total_time={max(1, round(seconds))}",
             f"-max_len={MAX_INPUT_BYTES}",
             f"-timeout={INPUT_SECONDS}",

@@ -11,7 +11,7 @@ import pytest
 
 from harness.cluster import Cluster
 from harness.doors import mcp_door
-from harness.eavesdropping import COLLECTION, OWN, Eavesdropper, eavesdropping
+from harness.eavesdropping import COLLECTION, OWN, Eavesdropper
 from keyload.client import AsyncClient
 from keyload.client import KeyLoadError as ClientError
 from keyload.contract.documents import PutDocument
@@ -35,7 +35,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.mark.covers("SEC-40", "TST-14", "MCP-43", "HTTP-17")
 def test_nobody_else_sees_a_secret(crowded: Cluster) -> None:
     async def main() -> Eavesdropper:
-        async with eavesdropping(crowded) as spy:
+        async with Eavesdropper(crowded) as spy:
             await succeed(spy)
             await fail_over_http(spy)
             await fail_over_mcp(spy)
