@@ -11,12 +11,13 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from keyload.codec.places import pointer_of
 from keyload.contract import capabilities
 from keyload.contract.documents import FieldPatch, PatchKind
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.security import PrincipalRecord, ScopeGrant
 from keyload.models.documents.patches import apply_patches, patch_paths
-from keyload.models.pointers import Steps, pointer_of
+from keyload.models.pointers import Steps
 from keyload.models.security import fields
 from keyload.models.security.fields import FieldPolicy, overlap
 from keyload.models.security.rights import Rights
