@@ -33,8 +33,8 @@ _FILE = "checkpoint"
 _SIGNATURE = b"KEYLDCHK"
 _VERSION = 1
 _HEAD = struct.Struct("<8sHH32sIQQQ")
-"""Signature, version, zero, name of the shard's directory, page size, bytes of the state, index, term; the meta
-page and a CRC-32 over everything follow."""
+"""Signature, version, zero, name of the shard's directory, page size, bytes of the state, index, term; the
+meta page and a CRC-32 over everything follow."""
 
 _FILE_BYTES = _HEAD.size + pages.PAGE_BYTES + 4
 
