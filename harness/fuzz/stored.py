@@ -20,7 +20,7 @@ from keyload.consensus.messages import HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import checkpoint, pages, records, segments
 from keyload.storage.layout import Position
-from keyload.storage.manifest import SnapshotManifest, unpack_manifest
+from keyload.storage.manifest import FORMAT, SnapshotManifest, unpack_manifest
 from keyload.storage.records import Head, Record, RecordKind, TurnDamage
 from keyload.storage.replay import replay as read_log
 from keyload.storage.segments import LogOwner, SegmentFiles, SegmentHeader
@@ -283,7 +283,7 @@ def manifests(data: bytes) -> None:
         else:
             assert written(result) == data
     snapshot = attempt(lambda: msgspec.json.decode(data, type=SnapshotManifest), ValueError)
-    if isinstance(snapshot, SnapshotManifest):
+    if isinstance(snapshot, SnapshotManifest) and snapshot.format == FORMAT:
         named = snapshot.named()
         found = attempt(lambda: unpack_manifest(named.packed()), KeyLoadError)
         assert found == named or (isinstance(found, KeyLoadError) and found.code in _DAMAGE)
