@@ -10,7 +10,7 @@ import msgspec
 from apphost.children import adopt_orphans, end_descendants
 from apphost.options import Options
 from apphost.suites import FAILED, RESULTS
-from harness import background, bench, catchup, failover, memory
+from harness import background, bench, catchup, credentials, failover, hostile, leftovers, memory, stages
 from harness.evidence import ROOT, run_directory
 from harness.measured import markdown
 
@@ -21,6 +21,10 @@ _MEASUREMENTS = {
     "failover": failover.measure,
     "background": background.measure,
     "catchup": catchup.measure,
+    "credentials": credentials.measure,
+    "leftovers": leftovers.measure,
+    "hostile": hostile.measure,
+    "stages": stages.measure,
 }
 
 

@@ -10,7 +10,17 @@ from typing import NoReturn
 import msgspec
 
 SUITES = ("unit", "scalar", "recovery", "rf3")
-MEASUREMENTS = ("ram", "bench", "failover", "background", "catchup")
+MEASUREMENTS = (
+    "ram",
+    "bench",
+    "failover",
+    "background",
+    "catchup",
+    "credentials",
+    "leftovers",
+    "hostile",
+    "stages",
+)
 MAX_TEXT = 4096
 FEWEST_TRIALS, MOST_TRIALS = 100, 100_000
 

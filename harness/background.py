@@ -56,7 +56,7 @@ def measure() -> Table:
 
 async def _measure(directory: Path) -> Table:
     async with three_nodes(directory, SHARDS) as nodes:
-        leader, follower = nodes[preferred_node(DATA, 3) - 1], nodes[2]
+        leader, follower = nodes[preferred_node(DATA, (1, 2, 3)) - 1], nodes[2]
         await write_documents(leader.hub, DOCUMENTS, DOCUMENT_BYTES, SHARDS)
         async with SteadyLoad([node.hub for node in nodes[:2]], RATE, SHARDS) as load:
             await asyncio.sleep(WARM_SECONDS)

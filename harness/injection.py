@@ -101,6 +101,11 @@ class InjectedNode:
         return self._hub
 
     @property
+    def settings(self) -> NodeSettings:
+        """What the node was started with."""
+        return self._settings
+
+    @property
     def worker_directory(self) -> Path:
         """Where the first worker keeps its files."""
         return Path(self._settings.data_directory) / "worker-0"
@@ -171,9 +176,8 @@ async def three_nodes(directory: Path, shards: int | None = None) -> AsyncIterat
             for node in nodes:
                 await node.until_known()
             await _make_collection(nodes[0].hub)
-            version = nodes[0].hub.catalog.version
-            while any(node.hub.catalog.version < version for node in nodes):
-                await asyncio.sleep(0.01)
+            for node in nodes:
+                await node.hub.confirm()  # from now on it knows the collection
         yield nodes
     finally:
         for node in nodes:

@@ -14,6 +14,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 PROTOCOL = "2026-07-28"
+HANDSHAKE_PROTOCOL = "2025-11-25"
 
 
 class Connection:
@@ -52,36 +53,51 @@ def request(method: str, path: str, key: str, body: bytes, headers: dict[str, st
         f"{method} {path} HTTP/1.1",
         "Host: 127.0.0.1",
         f"Authorization: Bearer {key}",
-        "Content-Type: application/json",
         f"Content-Length: {len(body)}",
-        *(f"{name}: {value}" for name, value in (headers or {}).items()),
+        *(
+            f"{name}: {value}"
+            for name, value in ({"Content-Type": "application/json"} | (headers or {})).items()
+        ),
     ]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-def mcp_invoke(key: str, operation: str, arguments: dict[str, Any]) -> bytes:
-    """The bytes of one stateless `gateway_tool_invoke` of the newest protocol revision."""
-    tool = "gateway_tool_invoke"
-    message = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {
-            "name": tool,
-            "arguments": {"toolId": operation, "arguments": arguments},
+def mcp_invoke(key: str, operation: str, arguments: dict[str, Any], *, handshake: bool = False) -> bytes:
+    """The bytes of one stateless `gateway_tool_invoke`."""
+    return mcp_call(key, "tools/call", invocation(operation, arguments), handshake=handshake)
+
+
+def mcp_call(key: str, method: str, params: dict[str, Any], *, handshake: bool = False) -> bytes:
+    """The bytes of one stateless MCP request, of the newest protocol revision or of the last one that begins
+    with a handshake.
+    """
+    headers, message = mcp_envelope(method, params, handshake=handshake)
+    return request("POST", "/mcp", key, json.dumps(message).encode(), headers)
+
+
+def invocation(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of `tools/call` that invoke an operation."""
+    return {"name": "gateway_tool_invoke", "arguments": {"toolId": operation, "arguments": arguments}}
+
+
+def mcp_envelope(
+    method: str, params: dict[str, Any], *, handshake: bool = False
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Headers and message of such a request."""
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    if handshake:
+        headers["mcp-protocol-version"] = HANDSHAKE_PROTOCOL
+    else:
+        headers |= {"mcp-protocol-version": PROTOCOL, "mcp-method": method}
+        if "name" in params:
+            headers["mcp-name"] = params["name"]
+        params = params | {
             "_meta": {
                 "io.modelcontextprotocol/protocolVersion": PROTOCOL,
                 "io.modelcontextprotocol/clientCapabilities": {},
-            },
-        },
-    }
-    headers = {
-        "Accept": "application/json, text/event-stream",
-        "mcp-protocol-version": PROTOCOL,
-        "mcp-method": "tools/call",
-        "mcp-name": tool,
-    }
-    return request("POST", "/mcp", key, json.dumps(message).encode(), headers)
+            }
+        }
+    return headers, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
 async def closed_loop(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -90,7 +90,7 @@ class Bench:
         self.over = False
         self.handed: bytes | None = None
         self.transport = Memory()
-        self.connection = Connection(self, asyncio.get_running_loop())
+        self.connection = Connection(cast("Any", self), asyncio.get_running_loop())
         self.connection.connection_made(self.transport)
 
     async def application(self, scope: Any, receive: Any, send: Any) -> None:

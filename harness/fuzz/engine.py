@@ -15,7 +15,7 @@ import atheris
 
 def main() -> None:
     """Run until libFuzzer ends the process: at the first finding, or when time is over."""
-    with atheris.instrument_imports(include=["keyload"]):
+    with atheris.instrument_imports(include=["keyload"]):  # pyright: ignore
         from harness.fuzz.targets import TARGETS
     name, folder, *options = sys.argv[1:]
     check = TARGETS[name].check

@@ -72,7 +72,7 @@ def frames_seeds() -> Iterator[bytes]:
     entry = Entry(2, 5, b"data")
     raft = encode_messages(
         [
-            Message(MessageKind.APPEND, 1, 2, 3, index=4, log_term=2, entries=[entry], commit=3),
+            Message(MessageKind.APPEND, 1, 2, 3, index=4, log_term=2, entries=(entry,), commit=3),
             Message(MessageKind.PRE_VOTE, 1, 2, 3, index=4, log_term=2),
         ]
     )

@@ -201,8 +201,9 @@ def _likely_record(source: Source) -> Record:
 def _taken(model: _Model | None, turn: list[Record]) -> _Model | None:
     """The model after a turn; None once it was refused."""
     try:
-        for record in turn if model is not None else ():
-            model.take(record)
+        if model is not None:
+            for record in turn:
+                model.take(record)
     except _Refused:
         return None
     return model
@@ -281,7 +282,7 @@ def manifests(data: bytes) -> None:
         if isinstance(result, KeyLoadError):
             assert result.code in _DAMAGE
         else:
-            assert written(result) == data
+            assert written(result) == data  # pyright: ignore
     snapshot = attempt(lambda: msgspec.json.decode(data, type=SnapshotManifest), ValueError)
     if isinstance(snapshot, SnapshotManifest) and snapshot.format == FORMAT:
         named = snapshot.named()

@@ -40,12 +40,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n\n{help_text()}")
         return WRONG_USE
     except KeyLoadError as error:
-        sys.stderr.write(msgspec.json.encode(error.problem).decode() + "\n")
+        sys.stderr.write(_shown(error) + "\n")
         return REFUSED
     except Interrupted as interruption:
         return interruption.status
     except BrokenPipeError:
         return REFUSED
+
+
+def _shown(error: KeyLoadError) -> str:
+    """The problem as one JSON object: on one line for programs, member by member for people."""
+    text = msgspec.json.encode(error.problem)
+    return (msgspec.json.format(text, indent=2) if sys.stderr.isatty() else text).decode()
 
 
 def _raise_on_signals() -> None:

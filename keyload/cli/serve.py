@@ -19,10 +19,11 @@ from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.tables import Voters
 from keyload.front.admission import McpLimits
 from keyload.front.app import FrontSettings, build, serve
+from keyload.front.hosts import Hosts
 from keyload.front.server import listen
 from keyload.front.workers import WorkerHub
 from keyload.link import log
-from keyload.link.addresses import Address, read_address, read_origin
+from keyload.link.addresses import Address, is_loopback, read_address, read_origin
 from keyload.link.launch import CommandLimits
 from keyload.node.configuration import SettingsError, load
 from keyload.node.launching import identity
@@ -138,7 +139,7 @@ def front_settings(settings: NodeSettings) -> FrontSettings:
         mcp=McpLimits(**msgspec.structs.asdict(settings.mcp)),
         commands=CommandLimits(**msgspec.structs.asdict(settings.admission.command)),
         scrape_token=settings.scrape_token,
-        origin=settings.public_endpoint,
+        hosts=Hosts(settings.public_endpoint, on_loopback=is_loopback(_listening_address(settings).host)),
     )
 
 

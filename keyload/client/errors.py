@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Self
 
+import msgspec
+from msgspec import UNSET
+
 from keyload.contract import errors
 from keyload.contract.errors import ErrorCode, Problem
 
@@ -17,6 +20,17 @@ class KeyLoadError(errors.KeyLoadError):
 
     command_id: str | None = None
     request_id: str | None = None
+
+    def __str__(self) -> str:
+        """Code and sentence, and on lines of their own what the server said about the place."""
+        lines = [f"{self.code}: {self.detail}"]
+        if self.path is not None:
+            lines.append(f"  at {self.path or 'the whole request'}")
+        if self.expected is not None:
+            lines.append(f"  expected {self.expected}")
+        if self.example is not UNSET:
+            lines.append(f"  for example {msgspec.json.encode(self.example).decode()}")
+        return "\n".join([*lines, f"  retry {self.problem.retry}"])
 
     @classmethod
     def of(cls, problem: Problem, command_id: str | None, request_id: str | None = None) -> Self:

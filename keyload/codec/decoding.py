@@ -14,15 +14,17 @@ from msgspec import NODEFAULT, UNSET
 
 from keyload.codec import scalar_readers
 from keyload.codec.declarations import Declared, members, scalar_name, tag
+from keyload.codec.examples import example_arguments, skeleton
 from keyload.codec.faults import Fault, one_of
 from keyload.codec.scalar_readers import Reader, wrong_type
 from keyload.codec.text_formats import Texts, checker
 from keyload.contract.base import Choice, Member, Record
 from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.limits import REQUEST_MAX_DEPTH
 from keyload.contract.mutation import MutationRecord
 from keyload.contract.operation import Operation
 
-__all__ = ["Texts", "decode", "decode_arguments", "decode_request", "skeleton"]
+__all__ = ["Texts", "decode", "decode_arguments", "decode_request", "example_arguments", "skeleton"]
 
 
 def decode(
@@ -39,7 +41,8 @@ def decode(
     except Fault as fault:
         raise fault.error(path) from fault
     except RecursionError as error:
-        raise KeyLoadError(ErrorCode.VALIDATION, "The value is nested too deep.", path=path) from error
+        detail, expected = "The value is nested too deep.", f"at most {REQUEST_MAX_DEPTH} levels"
+        raise KeyLoadError(ErrorCode.VALIDATION, detail, path=path, expected=expected) from error
 
 
 def decode_request(operation: Operation, tree: Any, *, texts: Texts | None = None, path: str = "") -> Any:
@@ -118,7 +121,9 @@ def _record(record: type[Record], quoted: bool) -> Reader:
     slots = [_slot(member, quoted) for member in declared]
     variant = tag(record)
     names = [member.name for member in declared]
-    known = frozenset(names if variant is None else (variant[0], *names))
+    if variant is not None:
+        names.insert(0, variant[0])
+    known = frozenset(names)
 
     def read(value: Any, texts: Texts | None) -> Any:
         if type(value) is not dict:
@@ -300,77 +305,3 @@ def _needs(declared: tuple[Declared, ...]) -> str:
 def _at(fault: Fault, step: str) -> Fault:
     fault.steps.append(step)
     return fault
-
-
-# --- examples ----------------------------------------------------------------------------------------------
-
-_EXAMPLES: dict[str, Any] = {
-    "boolean": False,
-    "int32": 1,
-    "int64": 1,
-    "float": 1.0,
-    "double": 1.0,
-    "guid": "00000000-0000-4000-8000-000000000001",
-    "timestamp": "2026-01-01T00:00:00+00:00",
-    "duration": "00:00:01",
-    "base64": "",
-    "flags": "None",
-    "json": {},
-}
-_EXAMPLE_TEXTS = {
-    "jsonObject": "{}",
-    "jsonText": "{}",
-    "jsonPointer": "/name",
-    "fieldPointer": "/name",
-    "policyPointer": "/name",
-    "queryPath": "/name",
-    "sha256Hex": "0" * 64,
-    "mutationKind": "putDocument",
-}
-
-
-@cache
-def skeleton(kind: Any) -> Any:
-    """The smallest valid request of a type as a JSON tree: its required members only. Not to be changed."""
-    if kind is bool:
-        return True
-    variant = tag(kind)
-    tree: dict[str, Any] = {} if variant is None else {variant[0]: variant[1]}
-    for member in members(kind):
-        if member.required:
-            tree[member.name] = _example(member)
-    return tree
-
-
-def example_arguments(operation: Operation) -> dict[str, Any]:
-    """The smallest valid argument envelope of an operation."""
-    tree: dict[str, Any] = {"commandId": _EXAMPLES["guid"]} if operation.outer_command_id else {}
-    if operation.request is not None:
-        tree["request"] = skeleton(operation.request)
-    return tree
-
-
-def _example(member: Declared) -> Any:
-    kind, mark = member.kind, member.mark
-    if member.nullable:
-        return None
-    if member.container == "map":
-        return {}
-    if member.container == "array":
-        return [_example_item(kind, mark, mark.item_format, member)] * (mark.min_items or 0)
-    return _example_item(kind, mark, mark.format, member)
-
-
-def _example_item(kind: Any, mark: Member, form: str | None, member: Declared) -> Any:
-    if isinstance(kind, tuple):
-        return skeleton(cast(type[Record], kind[0]))
-    if isinstance(kind, type) and issubclass(kind, Record):
-        return skeleton(kind)
-    if isinstance(kind, type) and issubclass(kind, Choice):
-        return str(next(iter(kind)))
-    if mark.const is not None or mark.one_of is not None:
-        return mark.const if mark.one_of is None else mark.one_of[0]
-    name = scalar_name(member)
-    if name in ("int32", "int64") and mark.min is not None:
-        return max(int(mark.min), 1)
-    return _EXAMPLE_TEXTS.get(form or "", "name") if name == "string" else _EXAMPLES[name]

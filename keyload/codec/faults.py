@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from keyload.codec.places import pointer_of, shown
 from keyload.contract.errors import ErrorCode, KeyLoadError
-
-_MAX_POINTER = 512  # characters of a pointer that are repeated to the caller
 
 
 class Fault(Exception):
-    """A value that breaks its declaration. Each level that it passes adds its step at the front."""
+    """A value that breaks its declaration. Each level that it passes adds its step at the front.
 
-    def __init__(self, detail: str, expected: str, code: str = ErrorCode.VALIDATION) -> None:
+    `inner` is the pointer of the place inside the value, when that is JSON text: the path goes on in there.
+    """
+
+    def __init__(
+        self, detail: str, expected: str, code: str = ErrorCode.VALIDATION, inner: str | None = None
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.expected = expected
         self.code = ErrorCode(code)
+        self.inner = inner or ""
         self.steps: list[str] = []
 
     def error(self, path: str) -> KeyLoadError:
         """The failure to answer with; `path` is the pointer of the decoded value itself."""
-        steps = (step.replace("~", "~0").replace("/", "~1") for step in reversed(self.steps))
-        pointer = path + "".join(f"/{step}" for step in steps)
-        shown = pointer.encode("utf-8", "replace").decode("utf-8")[:_MAX_POINTER]
-        return KeyLoadError(self.code, self.detail, path=shown, expected=self.expected)
+        pointer = path + pointer_of(reversed(self.steps)) + self.inner
+        return KeyLoadError(self.code, self.detail, path=shown(pointer), expected=self.expected)
 
 
 def one_of(names: Iterable[str], wrong: str = "") -> str:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
-from keyload.codec import kernels, strict_json
+from keyload.codec import kernels, places, strict_json
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.limits import (
     JSON_TEXT_MAX_BYTES,
@@ -33,36 +33,39 @@ _EXACT = decimal.Context(
 _PLAIN_MIN, _PLAIN_MAX = -6, NUMBER_MAX_DIGITS - 1  # scientific exponents that canonical text writes plain
 
 
-def exact_number(value: str | int | Decimal) -> int | Decimal:
-    """The normal form of a number. Validation when it breaks the bounds of CON-23."""
+_INEXACT = "A number has too many digits or an exponent out of range."
+_EXPECTED = "at most 34 significant digits and an exponent from -6144 to 6144"
+
+
+def _normal(value: str | int | Decimal) -> int | Decimal | None:
+    """The normal form of a number, None when it breaks the bounds of CON-23."""
     try:
         number = _EXACT.create_decimal(value).normalize(_EXACT)
-    except decimal.DecimalException as error:
-        raise _inexact() from error
+    except decimal.DecimalException:
+        return None
     exponent = number.as_tuple().exponent
     if not isinstance(exponent, int):
-        raise _inexact()
+        return None
     whole = exponent >= 0 and number.adjusted() <= _PLAIN_MAX
     return int(number) if whole else number
 
 
-def _inexact() -> KeyLoadError:
-    return KeyLoadError(
-        ErrorCode.VALIDATION,
-        "A number has too many digits or an exponent out of range.",
-        expected="at most 34 significant digits and an exponent from -6144 to 6144",
-    )
+def _exact_text(text: str) -> int | Decimal:
+    number = _normal(text)
+    if number is None:
+        strict_json.refuse_number(text, _INEXACT, _EXPECTED)
+    return number
 
 
 def _exact_whole(text: str) -> int | Decimal:
-    return int(text) if len(text) <= NUMBER_MAX_DIGITS else exact_number(text)
+    return int(text) if len(text) <= NUMBER_MAX_DIGITS else _exact_text(text)
 
 
-_SCAN = strict_json.make_scanner(_exact_whole, exact_number, fast=not kernels.SCALAR)
+_SCAN = strict_json.make_scanner(_exact_whole, _exact_text, fast=not kernels.SCALAR)
 
 
 def check(text: str, object_only: bool = False) -> Any:
-    """The tree of a JSON text, numbers in normal form.
+    """The tree of a JSON text, numbers in normal form. A failure's `path` is the place inside the text.
 
     ResourceExhausted above 1 MiB of UTF-8. Validation when it is not one JSON value, is nested deeper than
     32, names a member twice, holds a lone surrogate or a number out of bounds, or is no object though
@@ -71,32 +74,48 @@ def check(text: str, object_only: bool = False) -> Any:
     try:
         data = text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise strict_json.invalid("The JSON text holds a lone surrogate.", "whole characters") from error
+        place = places.place_at(text, error.start)
+        raise strict_json.invalid(
+            "The JSON text holds a lone surrogate.", "whole characters", place
+        ) from error
     if len(data) > JSON_TEXT_MAX_BYTES:
         raise KeyLoadError(
             ErrorCode.RESOURCE_EXHAUSTED,
             "The JSON text is too long.",
+            path="",
             expected=f"at most {JSON_TEXT_MAX_BYTES} bytes of UTF-8",
         )
     strict_json.check_shape(data, JSON_TEXT_MAX_DEPTH)
     tree: Any = strict_json.scan(text, _SCAN, _SCAN)
     strict_json.check_surrogates(text)
     if object_only and tree.__class__ is not dict:
-        raise strict_json.invalid("The JSON text is no object.", "JSON text of an object")
+        raise strict_json.invalid("The JSON text is no object.", "JSON text of an object", "")
     return tree
 
 
 def exact(tree: Any) -> Any:
-    """A tree of `strict_json.parse` with its numbers in normal form. Validation as `exact_number`."""
+    """A tree of `strict_json.parse` with its numbers in normal form.
+
+    Validation when a number breaks the bounds of CON-23, with the place inside the tree as `path`.
+    """
+    return _exact_tree(tree, ())
+
+
+def _exact_tree(tree: Any, steps: tuple[str, ...]) -> Any:
     match tree:
         case dict():
-            return {name: exact(value) for name, value in cast(dict[str, Any], tree).items()}
+            members = cast(dict[str, Any], tree).items()
+            return {name: _exact_tree(value, (*steps, name)) for name, value in members}
         case list():
-            return [exact(value) for value in cast(list[Any], tree)]
+            items = enumerate(cast(list[Any], tree))
+            return [_exact_tree(value, (*steps, str(place))) for place, value in items]
         case bool() | str() | None:
             return tree
         case _:
-            return exact_number(tree)
+            number = _normal(tree)
+            if number is None:
+                raise strict_json.invalid(_INEXACT, _EXPECTED, places.pointer_of(steps))
+            return number
 
 
 # --- canonical text ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ Values are None, bool, int of 64 bits, float, str, bytes, lists and dicts of the
 one such value are Corruption: they come from disk or from a peer, never from a caller.
 """
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -257,7 +257,8 @@ def json_value(mark: Member) -> Reader:
         try:
             return json_text.exact(value)
         except KeyLoadError as error:
-            raise Fault(error.detail, error.expected or "any JSON value", error.code) from error
+            expected = error.expected or "any JSON value"
+            raise Fault(error.detail, expected, error.code, error.path) from error
 
     return read
 

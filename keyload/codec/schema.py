@@ -28,7 +28,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 @cache
 def input_schema(operation: Operation) -> Schema:
     """Schema of the argument envelope (CON-39)."""
-    builder = _Builder(output=False)
+    builder = Builder(output=False)
     properties: Schema = {}
     if operation.outer_command_id:
         guid = builder.scalar("guid", Member(), None)
@@ -47,12 +47,8 @@ def output_schema(operation: Operation) -> Schema:
 @cache
 def tool_output_schema(kind: Any, array: bool = False, nullable: bool = False) -> Schema:
     """Schema of the structured content of a tool call whose result is `kind`: success or failure."""
-    builder = _Builder(output=True)
-    result = builder.kind(kind)
-    if array:
-        result = {"type": "array", "items": result}
-    if nullable:
-        result = _or_null(result)
+    builder = Builder(output=True)
+    result = builder.result(kind, array=array, nullable=nullable)
     success = builder.record(ToolSuccess)
     described = {**result, "description": success["properties"]["result"]["description"]}
     success["properties"]["result"] = described
@@ -62,23 +58,31 @@ def tool_output_schema(kind: Any, array: bool = False, nullable: bool = False) -
 @cache
 def request_schema(kind: type[Record], strict_integers: bool = False) -> Schema:
     """Schema of a record type as input; `strict_integers` allows no integers written as text."""
-    builder = _Builder(output=False, quoted=not strict_integers)
+    builder = Builder(output=False, quoted=not strict_integers)
     return builder.document(builder.record(kind))
 
 
 @cache
 def result_schema(kind: type[Record]) -> Schema:
     """Schema of a record type as output: every member is written, numbers are plain (CON-7, CON-17)."""
-    builder = _Builder(output=True)
+    builder = Builder(output=True)
     return builder.document(builder.record(kind))
 
 
-class _Builder:
-    """Collects the definitions that one schema document refers to."""
+class Builder:
+    """Collects the definitions that one schema document refers to.
 
-    def __init__(self, *, output: bool, quoted: bool = True) -> None:
+    `location` is where the document keeps them, `suffix` what is added to the names of record types, so that
+    one document can hold their forms for input and for output.
+    """
+
+    def __init__(
+        self, *, output: bool, quoted: bool = True, location: str = "#/$defs/", suffix: str = ""
+    ) -> None:
         self.output = output
         self.quoted = quoted and not output
+        self.location = location
+        self.suffix = suffix
         self.definitions: dict[str, Schema] = {}
 
     def document(self, schema: Schema) -> Schema:
@@ -94,12 +98,19 @@ class _Builder:
 
     def reference(self, kind: type[Record] | type[Choice]) -> Schema:
         """A reference to the definition of a type, which is made at its first use."""
-        name = kind.__name__
+        enum = issubclass(kind, Choice)
+        name = kind.__name__ if enum else kind.__name__ + self.suffix
         if name not in self.definitions:
             self.definitions[name] = {}  # stands here while the type refers to itself
-            enum = issubclass(kind, Choice)
             self.definitions[name] = _choice(kind) if enum else self.record(kind)
-        return {"$ref": f"#/$defs/{name}"}
+        return {"$ref": self.location + name}
+
+    def result(self, kind: Any, *, array: bool, nullable: bool) -> Schema:
+        """Schema of the result of an operation."""
+        schema = self.kind(kind)
+        if array:
+            schema = {"type": "array", "items": schema}
+        return _or_null(schema) if nullable else schema
 
     def record(self, record: type[Record]) -> Schema:
         """Schema of an object type, closed to other members."""
@@ -158,7 +169,7 @@ class _Builder:
         if mark.one_of is not None:
             return {"enum": list(mark.one_of)}
         if name == "flags":
-            return {"type": "string", "pattern": _FLAGS}
+            return flags_schema()
         if form is not None:
             return dict(FORMATS[form].schema)
         schema = SCALARS[name].schema
@@ -168,6 +179,11 @@ class _Builder:
         number, quoted = schema["anyOf"]
         number = {**number, **bounds}
         return {"anyOf": [number, quoted]} if self.quoted else number
+
+
+def flags_schema() -> Schema:
+    """Schema of a set of capabilities (CON-10)."""
+    return {"type": "string", "pattern": _FLAGS}
 
 
 _NAMES = "|".join([capabilities.ALL, capabilities.NONE, *(flag.name for flag in capabilities.CAPABILITIES)])

@@ -17,22 +17,22 @@ from decimal import Decimal, InvalidOperation
 from itertools import accumulate
 from typing import Any, NoReturn
 
-from keyload.codec import kernels
+from keyload.codec import kernels, places
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.limits import REQUEST_MAX_DEPTH
 
 Scan = Callable[[str, int], tuple[Any, int]]
 
 
-def invalid(detail: str, expected: str | None = None) -> KeyLoadError:
-    """A Validation failure of the form of the text."""
-    return KeyLoadError(ErrorCode.VALIDATION, detail, expected=expected)
+def invalid(detail: str, expected: str, path: str | None = None) -> KeyLoadError:
+    """A Validation failure of the form of the text; `path` is the pointer of the place inside it."""
+    return KeyLoadError(ErrorCode.VALIDATION, detail, path=path, expected=expected)
 
 
 def parse(data: bytes, max_depth: int = REQUEST_MAX_DEPTH, max_tokens: int | None = None) -> Any:
     """The tree of one JSON value in UTF-8.
 
-    Validation, with the byte offset or the member concerned, for: bytes that are not UTF-8, a byte order
+    Validation, with place, byte offset or the member concerned, for: bytes that are not UTF-8, a byte order
     mark, anything RFC 8259 does not allow, NaN and infinity, an object that names a member twice, a lone
     surrogate escape, more than `max_depth` levels of arrays and objects, more than `max_tokens` values, names
     and punctuation marks.
@@ -40,9 +40,11 @@ def parse(data: bytes, max_depth: int = REQUEST_MAX_DEPTH, max_tokens: int | Non
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise invalid(f"The text is not UTF-8 at byte {error.start}.") from error
+        before = data[: min(error.start, places.MAX_LOOKED_AT)].decode("utf-8", "ignore")
+        place = places.place_at(before, len(before)) if error.start <= places.MAX_LOOKED_AT else ""
+        raise invalid(f"The text is not UTF-8 at byte {error.start}.", "text in UTF-8", place) from error
     if text.startswith("\ufeff"):
-        raise invalid("The text begins with a byte order mark.")
+        raise invalid("The text begins with a byte order mark.", "UTF-8 without byte order mark", "")
     check_shape(data, max_depth, max_tokens)
     tree = scan(text, _SCAN, _SCAN_LONG)
     check_surrogates(text)
@@ -56,13 +58,30 @@ def scan(text: str, scanner: Scan, long_scanner: Scan) -> Any:
     """The tree of `text`; `long_scanner` takes over when `scanner` meets an integer too long for it."""
     try:
         return _scan_whole(text, scanner)
+    except _Misplaced as fault:
+        raise invalid(fault.detail, fault.expected, places.place_where(text, fault.wrong)) from None
     except json.JSONDecodeError as error:
         in_string = error.msg.startswith(("Invalid", "Unterminated"))
         raise _not_json(text, _string_fault(text) if in_string else error.pos) from error
     except ValueError:
         return scan(text, long_scanner, long_scanner)
     except RecursionError as error:
-        raise invalid("The text is nested too deep.") from error
+        raise _too_deep(text, REQUEST_MAX_DEPTH) from error
+
+
+class _Misplaced(Exception):
+    """What a hook of the scanner refuses without knowing where it stands; `wrong` finds it again."""
+
+    def __init__(self, detail: str, expected: str, wrong: Callable[[places.Token], bool]) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.expected = expected
+        self.wrong = wrong
+
+
+def refuse_number(spelling: str, detail: str, expected: str) -> NoReturn:
+    """Refuse a number inside a hook of the scanner; the place of its spelling is told."""
+    raise _Misplaced(detail, expected, lambda token: token.text == spelling)
 
 
 def _scan_whole(text: str, scanner: Scan) -> Any:
@@ -96,7 +115,8 @@ def _string_fault(text: str) -> int:
 
 def _not_json(text: str, place: int) -> KeyLoadError:
     offset = len(text[:place].encode("utf-8"))
-    return invalid(f"The text is not JSON at byte {offset}.", "one JSON value as in RFC 8259")
+    expected = "one JSON value as in RFC 8259"
+    return invalid(f"The text is not JSON at byte {offset}.", expected, places.place_at(text, place))
 
 
 def make_scanner(parse_int: Callable[[str], Any], parse_float: Callable[[str], Any], fast: bool) -> Scan:
@@ -136,7 +156,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise invalid(f"A member occurs twice in one object: {shown(name)}.", "unique member names")
+                detail = f"A member occurs twice in one object: {shown(name)}."
+                raise _Misplaced(detail, "unique member names", lambda token: token.repeated)
             seen.add(name)
     return tree
 
@@ -148,17 +169,17 @@ def shown(name: str) -> str:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise invalid(f"{name} is not a JSON number.", "a finite number")
+    refuse_number(name, f"{name} is not a JSON number.", "a finite number")
 
 
 def _decimal(text: str) -> Decimal:
     try:
         return Decimal(text)
-    except InvalidOperation as error:
-        raise invalid("The exponent of a number is out of all bounds.", "a finite number") from error
+    except InvalidOperation:
+        refuse_number(text, "The exponent of a number is out of all bounds.", "a finite number")
 
 
-def _long_integer(text: str) -> int | Decimal:
+def _whole(text: str) -> int | Decimal:
     try:
         return int(text)
     except ValueError:  # more digits than Python converts
@@ -168,16 +189,14 @@ def _long_integer(text: str) -> int | Decimal:
 _IN_C = vars(json.scanner)["c_make_scanner"] is not None
 _FAST = kernels.register("json", "c" if _IN_C else kernels.REFERENCE)
 _SCAN = make_scanner(int, _decimal, _FAST)
-_SCAN_LONG = make_scanner(_long_integer, _decimal, _FAST)
+_SCAN_LONG = make_scanner(_whole, _decimal, _FAST)
 
 # --- shape and surrogates ----------------------------------------------------------------------------------
 
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)'
-_STRINGS = re.compile(_STRING, re.DOTALL)
-_VALUES = re.compile(_STRING + rb'|[^][{}:,"\s]++', re.DOTALL)
-_SPACES = b" \t\n\r\v\f"
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # as signed bytes: one level in, one level out
-_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_SPACES = b" \t\n\r"
+_NOT_MARKS = bytes(byte for byte in range(256) if byte not in b'[]{}:,"')
+_STRIDE = 4_096
 
 
 def check_shape(data: bytes, max_depth: int, max_tokens: int | None = None) -> None:
@@ -185,14 +204,58 @@ def check_shape(data: bytes, max_depth: int, max_tokens: int | None = None) -> N
 
     Costs next to nothing for a text that has no more brackets, or bytes, than levels or tokens are allowed.
     """
-    if max_tokens is not None and len(data) > max_tokens:
-        tokens = len(_VALUES.sub(b"v", data).translate(None, _SPACES))
-        if tokens > max_tokens:
-            raise invalid("The text has too many values.", f"at most {max_tokens} values, names and marks")
-    if data.count(b"[") + data.count(b"{") > max_depth:
-        brackets = _STRINGS.sub(b"", data).translate(_STEPS, _NOT_BRACKETS)
-        if max(accumulate(array("b", brackets)), default=0) > max_depth:
-            raise invalid("The text is nested too deep.", f"at most {max_depth} levels of arrays and objects")
+    if max_tokens is not None and len(data) > max_tokens and _has_more_tokens(data, max_tokens):
+        raise invalid("The text has too many values.", f"at most {max_tokens} values, names and marks", "")
+    if data.count(b"[") + data.count(b"{") > max_depth and _is_deeper(data, max_depth):
+        raise _too_deep(data.decode("utf-8"), max_depth)
+
+
+def _is_deeper(data: bytes, most: int) -> bool:
+    """Whether a text has more levels than `most`."""
+    steps = array("b", _marks(data).translate(_STEPS, b":,"))
+    depth = 0
+    for start in range(0, len(steps), _STRIDE):
+        depths = list(accumulate(steps[start : start + _STRIDE], initial=depth))
+        if max(depths) > most:
+            return True
+        depth = depths[-1]
+    return False
+
+
+def _has_more_tokens(data: bytes, most: int) -> bool:
+    """Whether a text has more values, names and marks than `most`; anything when it is no JSON.
+
+    Only marks are counted: every comma and colon has a value behind it, every pair of brackets is two marks
+    and has a value in it unless it is empty, and there is one value around all.
+    """
+    marks = _marks(data)
+    pairs = marks.count(b"[") + marks.count(b"{")
+    tokens = 1 + 2 * (marks.count(b",") + marks.count(b":") + pairs)
+    if not most < tokens <= most + pairs:
+        return tokens > most
+    bare = b"v".join(_without_escapes(data).split(b'"')[::2]).translate(None, _SPACES)
+    return tokens - bare.count(b"[]") - bare.count(b"{}") > most
+
+
+def _marks(data: bytes) -> bytes:
+    """The brackets, colons and commas of a text that are not in its strings."""
+    marks = _without_escapes(data).translate(None, _NOT_MARKS).replace(b'""', b"")
+    if b'"' in marks:  # what is left are strings with marks inside
+        marks = b"".join(marks.split(b'"')[::2])
+    return marks
+
+
+def _without_escapes(data: bytes) -> bytes:
+    """The text with no quote in it but those around strings."""
+    return data.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in data else data
+
+
+def _too_deep(text: str, max_depth: int) -> KeyLoadError:
+    def first(token: places.Token) -> bool:
+        return token.text in ("[", "{") and len(token.frames) >= max_depth
+
+    expected = f"at most {max_depth} levels of arrays and objects"
+    return invalid("The text is nested too deep.", expected, places.place_where(text, first))
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -217,4 +280,5 @@ def check_surrogates(text: str) -> None:
 
 def _lone(text: str, place: int) -> KeyLoadError:
     offset = len(text[:place].encode("utf-8"))
-    return invalid(f"A surrogate escape stands alone near byte {offset}.", "whole characters")
+    detail = f"A surrogate escape stands alone near byte {offset}."
+    return invalid(detail, "whole characters", places.place_at(text, place))

@@ -97,7 +97,8 @@ def _json_checker(form: TextFormat, object_only: bool) -> Check:
         try:
             tree = json_text.check(text, object_only)
         except KeyLoadError as error:
-            raise Fault(error.detail, error.expected or form.meaning, error.code) from error
+            expected = error.expected or form.meaning
+            raise Fault(error.detail, expected, error.code, error.path) from error
         if texts is not None:
             texts[text] = json_text.canonical(tree)
 

@@ -138,6 +138,27 @@ _RULES = (
 
 ERRORS: dict[ErrorCode, ErrorRule] = {rule.code: rule for rule in _RULES}
 
+COMMON: tuple[ErrorCode, ...] = (
+    ErrorCode.VALIDATION,
+    ErrorCode.UNAUTHENTICATED,
+    ErrorCode.PERMISSION_DENIED,
+    ErrorCode.RESOURCE_EXHAUSTED,
+    ErrorCode.CANCELLED,
+    ErrorCode.OWNERSHIP_LOST,
+    ErrorCode.RECOVERY_REQUIRED,
+    ErrorCode.CORRUPTION,
+    ErrorCode.FORMAT_UNSUPPORTED,
+)
+"""Codes that any operation may answer (CON-49)."""
+
+COMMON_OF_COMMANDS: tuple[ErrorCode, ...] = (
+    ErrorCode.CONFLICT,
+    ErrorCode.TOKEN_INVALIDATED,
+    ErrorCode.CLOCK_UNCERTAIN,
+    ErrorCode.UNKNOWN_WRITE_OUTCOME,
+)
+"""Codes that any command may answer beside those (CON-49)."""
+
 UNSTORED: frozenset[ErrorCode] = frozenset(
     {
         ErrorCode.UNAUTHENTICATED,

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from keyload.contract.errors import ErrorCode
+from keyload.contract.errors import COMMON, COMMON_OF_COMMANDS, ErrorCode
 
 Kind = Literal["read", "command", "action", "adapter"]
 Lane = Literal["control", "delivery", "heavy-read", "data"]
@@ -62,6 +62,15 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         if self.request is None:
             return ()
         return ("commandId", "request") if self.outer_command_id else ("request",)
+
+    @property
+    def errors(self) -> tuple[ErrorCode, ...]:
+        """All codes it may answer, in the order of the error table (CON-49). Every reply has a bound, so
+        BudgetExceeded is always one of them (ADM-26).
+        """
+        of_commands = COMMON_OF_COMMANDS if self.write_identity else ()
+        own = {*COMMON, *of_commands, *self.notable_errors, ErrorCode.BUDGET_EXCEEDED}
+        return tuple(code for code in ErrorCode if code in own)
 
     @property
     def runs_long(self) -> bool:

@@ -25,9 +25,9 @@ from keyload.front.edge import Asgi, Edge
 from keyload.front.exchange import Timeouts
 from keyload.front.execution import Execution
 from keyload.front.health import Readiness
+from keyload.front.hosts import Hosts
 from keyload.front.mcp import McpHost
 from keyload.front.measures import Measures
-from keyload.front.origins import Origins
 from keyload.front.replacement import ReplacementDoor
 from keyload.front.routes import Router
 from keyload.front.scrape import Scrape
@@ -41,7 +41,7 @@ __all__ = ["Front", "FrontSettings", "build", "listen", "serve"]
 
 class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a front needs beside its workers. `shards` is the number of data shards, `scrape_token` opens
-    `/metrics` beside an administrator's key, `origin` is the node's public one, whose pages may use `/mcp`.
+    `/metrics` beside an administrator's key, `hosts` are the names and pages the node answers to.
     """
 
     shards: int
@@ -50,7 +50,7 @@ class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
     commands: CommandLimits = CommandLimits()
     timeouts: Timeouts = Timeouts()
     scrape_token: str | None = None
-    origin: str | None = None
+    hosts: Hosts = Hosts()
 
 
 class Front:
@@ -84,7 +84,7 @@ class Front:
             self._quart(),
             measures,
             settings.timeouts,
-            Origins(settings.origin),
+            settings.hosts,
         )
 
     @asynccontextmanager

@@ -1,26 +1,20 @@
 """Who calls: the key of a request, checked against a catalog confirmed after the request arrived (SEC-1..4,
 SEC-41).
 
-Every failure is the same `Unauthenticated`, so that nobody learns which key ids exist.
+Every failure is the same `Unauthenticated`, and all go the same way to it: a header that names no key is
+looked up as the key of no name. So neither the answer nor the time it takes tells which key ids exist.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import time
 from collections.abc import Callable, Iterable
 
-from keyload.codec.instants import parse_instant
+from keyload.codec.credentials import Credential, credential_of, expired, principal_of
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.contract.limits import whole
 from keyload.front.calls import Caller
 from keyload.front.workers import WorkerHub
-
-MAX_KEY_BYTES = whole("apiKey.maxBytes")
-_SCHEME = b"bearer "
-_NO_VERIFIER = "0" * 64
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -38,11 +32,9 @@ class Authenticator:
         self._clock = clock
 
     def claim(self, headers: Headers) -> Claim:
-        """What a request that has just arrived says of itself; the barrier that settles it begins now. Raises
-        Unauthenticated for headers that name no key at all.
-        """
-        key_id, digest = _credential(headers)
-        return Claim(self, key_id, digest, self._hub.confirm())
+        """What a request that has just arrived says of itself; the barrier that settles it begins now."""
+        credential = credential_of([value for name, value in headers if name == b"authorization"])
+        return Claim(self, credential, self._hub.confirm())
 
     async def verify(self, headers: Headers) -> Caller:
         """The caller of a request that has just arrived. Raises Unauthenticated, or OwnershipLost when the
@@ -55,20 +47,14 @@ class Authenticator:
         """How often the node's catalog has changed."""
         return self._hub.catalog.changes
 
-    def present(self, key_id: str, digest: str) -> Caller | None:
+    def present(self, credential: Credential) -> Caller | None:
         """The caller as the present catalog has it, None when it has no valid one."""
-        catalog = self._hub.catalog
-        key = catalog.key(key_id)
-        matches = hmac.compare_digest(digest, key.verifier if key is not None else _NO_VERIFIER)
-        if key is None or not matches or key.revoked or self._expired(key.expires_at):
+        catalog, now = self._hub.catalog, self._clock()
+        principal_id = principal_of(credential, catalog.key(credential.key_id), now)
+        principal = None if principal_id is None else catalog.principal(principal_id)
+        if principal is None or principal.revoked or expired(principal.expires_at, now):
             return None
-        principal = catalog.principal(key.principal_id)
-        if principal is None or principal.revoked or self._expired(principal.expires_at):
-            return None
-        return Caller(principal, key_id, catalog.version)
-
-    def _expired(self, instant: str | None) -> bool:
-        return instant is not None and parse_instant(instant) <= self._clock()
+        return Caller(principal, credential, catalog.version)
 
 
 class Claim:
@@ -79,25 +65,24 @@ class Claim:
     (SEC-41).
     """
 
-    __slots__ = ("_authenticator", "_barrier", "_changes", "_digest", "_key_id", "caller")
+    __slots__ = ("_authenticator", "_barrier", "_changes", "_credential", "caller")
 
     def __init__(
-        self, authenticator: Authenticator, key_id: str, digest: str, barrier: asyncio.Future[int]
+        self, authenticator: Authenticator, credential: Credential, barrier: asyncio.Future[int]
     ) -> None:
         self._authenticator = authenticator
-        self._key_id = key_id
-        self._digest = digest
+        self._credential = credential
         self._barrier = barrier
         barrier.add_done_callback(_noted)
         self._changes = authenticator.catalog_changes
-        self.caller = authenticator.present(key_id, digest)
+        self.caller = authenticator.present(credential)
 
     async def confirmed(self) -> Caller:
         """The caller by the catalog that the barrier confirmed. Raises Unauthenticated, or OwnershipLost when
         the barrier was not reached.
         """
         await self._barrier
-        caller = self._authenticator.present(self._key_id, self._digest)
+        caller = self._authenticator.present(self._credential)
         if caller is None:
             raise unauthenticated()
         return caller
@@ -116,18 +101,3 @@ def _noted(barrier: asyncio.Future[int]) -> None:
 def unauthenticated() -> KeyLoadError:
     """The one answer to every missing, wrong or ended identity (CON-31)."""
     return KeyLoadError(ErrorCode.UNAUTHENTICATED, "There is no valid current identity.")
-
-
-def _credential(headers: Headers) -> tuple[str, str]:
-    """Key id and SHA-256 of the whole key text, lower-case hex, of the one `Authorization` header."""
-    found = [value for name, value in headers if name == b"authorization"]
-    if len(found) != 1 or found[0][:7].lower() != _SCHEME:
-        raise unauthenticated()
-    text = found[0][7:]
-    key_id, _, secret = text.partition(b".")
-    if not key_id or not secret or len(text) > MAX_KEY_BYTES:
-        raise unauthenticated()
-    try:
-        return key_id.decode(), hashlib.sha256(text).hexdigest()
-    except UnicodeDecodeError:
-        raise unauthenticated() from None

@@ -9,7 +9,6 @@ import msgspec
 from keyload.backup.manifest import SYSTEM_SHARD, Manifest, ShardImage
 from keyload.backup.shelf import Shelf
 from keyload.contract.admin import BackupReceipt
-from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.front.calls import Caller
 from keyload.front.workers import WorkerHub, payload_of
 
@@ -30,8 +29,7 @@ class BackupDesk:
 
     async def make(self, caller: Caller) -> bytes:
         """Make a backup; a failure leaves nothing behind."""
-        if not caller.principal.cluster_administrator:
-            raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may make backups.")
+        caller.require_administrator()
         async with self._turn:
             identifier = await asyncio.to_thread(self._shelf.begin)
             try:

@@ -11,17 +11,17 @@ from typing import Any
 from uuid import uuid4
 
 from keyload.contract.errors import KeyLoadError
-from keyload.contract.operation import Operation
+from keyload.contract.operation import AdmissionClass, Operation
 from keyload.contract.operations import OPERATIONS
-from keyload.front import responses, routes
+from keyload.front import openapi, responses, routes
 from keyload.front.admission import HttpGate, Ingress, Lease
 from keyload.front.auth import Authenticator, Claim
 from keyload.front.barrier import lost
 from keyload.front.calls import Caller, RequestContext
 from keyload.front.exchange import Disconnected, Exchange, Receive, Scope, Send, Timeouts
+from keyload.front.hosts import Hosts
 from keyload.front.mcp import early_error, inspect
 from keyload.front.measures import Measures
-from keyload.front.origins import Origins
 from keyload.front.replacement import PATH as REPLACEMENT_PATH
 from keyload.front.replacement import ReplacementDoor
 from keyload.front.responses import Response
@@ -35,6 +35,7 @@ CONTEXT = "keyload"
 _METHOD_NOT_ALLOWED = Response(405, ((b"allow", b"POST"),), b"")
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+Answer = Awaitable[Response]
 
 
 class Edge:
@@ -53,7 +54,7 @@ class Edge:
         other: Asgi,
         measures: Measures,
         timeouts: Timeouts | None = None,
-        origins: Origins | None = None,
+        hosts: Hosts | None = None,
     ) -> None:
         self._gate = gate
         self._authenticator = authenticator
@@ -64,7 +65,7 @@ class Edge:
         self._other = other
         self._measures = measures
         self._timeouts = timeouts or Timeouts()
-        self._origins = origins or Origins()
+        self._hosts = hosts or Hosts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request; websockets are refused."""
@@ -73,14 +74,23 @@ class Edge:
             await send({"type": "websocket.close", "code": 1008})
             return
         path = routes.normal_path(scope["path"])
+        try:
+            self._hosts.check(scope["headers"], mcp=path == MCP_PATH)
+        except KeyLoadError as error:
+            form = _rpc_failure if path == MCP_PATH else responses.failure
+            await _refuse(Exchange(scope, receive, send, self._timeouts), form(error))
+            return
         if path.startswith(routes.PREFIX) or path == routes.PREFIX[:-1]:
             await self._serve_operation(path, Exchange(scope, receive, send, self._timeouts))
         elif path == MCP_PATH:
             await self._serve_mcp(Exchange(scope, receive, send, self._timeouts))
         elif path == PATH and scope["method"] == "GET":
             await self._serve_scrape(Exchange(scope, receive, send, self._timeouts))
+        elif path == openapi.PATH and scope["method"] == "GET":
+            exchange = Exchange(scope, receive, send, self._timeouts)
+            await self._serve_beside(exchange, "data-other", self._describe)
         elif path == REPLACEMENT_PATH:
-            await self._serve_replacement(Exchange(scope, receive, send, self._timeouts))
+            await self._serve_beside(Exchange(scope, receive, send, self._timeouts), "control", self._replace)
         else:
             await self._other(scope, receive, send)
 
@@ -151,22 +161,26 @@ class Edge:
 
     async def _serve_scrape(self, exchange: Exchange) -> None:
         try:
-            response = await self._scrape.answer(exchange.scope["headers"])
+            with self._scrape.place():
+                await exchange.write(await self._scrape.answer(exchange.scope["headers"]))
         except KeyLoadError as error:
-            response = responses.failure(error)
-        await exchange.write(response)
+            await exchange.write(responses.failure(error))
         await exchange.finish()
 
-    async def _serve_replacement(self, exchange: Exchange) -> None:
+    async def _serve_beside(
+        self,
+        exchange: Exchange,
+        admission_class: AdmissionClass,
+        answer: Callable[[Exchange, Caller], Answer],
+    ) -> None:
+        """What takes a key and a place in a lane, as an operation does, but is none."""
         lease: Lease | None = None
         try:
             try:
-                lease = self._gate.reserve("control", exchange.declared_length())
+                lease = self._gate.reserve(admission_class, exchange.declared_length())
                 caller = await self._authenticator.verify(exchange.scope["headers"])
                 self._gate.verify(lease, caller.principal)
-                body = await exchange.read(self._gate.body_cap("control"))
-                payload = await self._replacement.answer(exchange.scope["method"], caller, body)
-                response = responses.success(payload, str(uuid4()))
+                response = await answer(exchange, caller)
             except KeyLoadError as error:
                 response = responses.failure(error)
             except Disconnected:
@@ -176,6 +190,14 @@ class Edge:
             if lease is not None:
                 self._gate.release(lease)
         await exchange.finish()
+
+    async def _replace(self, exchange: Exchange, caller: Caller) -> Response:
+        body = await exchange.read(self._gate.body_cap("control"))
+        payload = await self._replacement.answer(exchange.scope["method"], caller, body)
+        return responses.success(payload, str(uuid4()))
+
+    async def _describe(self, exchange: Exchange, caller: Caller) -> Response:
+        return openapi.response()
 
     async def _serve_mcp(self, exchange: Exchange) -> None:
         hold = _McpHold(self._gate)
@@ -211,7 +233,6 @@ class Edge:
         """
         gate, scope = self._gate, exchange.scope
         ingress = hold.ingress = gate.enter(exchange.declared_length())
-        self._origins.check(scope["headers"])
         caller = await self._authenticator.verify(scope["headers"])
         if scope["method"] != "POST":
             return None
@@ -222,7 +243,7 @@ class Edge:
         hold.lease = gate.reserve(admission_class, len(body), mcp=True)
         gate.verify(hold.lease, caller.principal)
         gate.leave(ingress)
-        return RequestContext(caller, frame)
+        return RequestContext(caller, frame, exchange.while_connected)
 
 
 class _McpHold:
@@ -241,6 +262,12 @@ class _McpHold:
             self._gate.leave(self.ingress)
         if self.lease is not None:
             self._gate.release(self.lease)
+
+
+async def _refuse(exchange: Exchange, response: Response) -> None:
+    """Answer without having read the request."""
+    await exchange.write(response)
+    await exchange.finish()
 
 
 def _is_short_read(operation: Operation) -> bool:

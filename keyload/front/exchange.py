@@ -148,7 +148,8 @@ class Exchange:
         log.event(log.Category.WRITE_TIMEOUT)
 
     async def while_connected(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Do `work` while the peer stays; when it leaves, the work is cancelled and Disconnected raised.
+        """Do `work` while the peer stays; when it leaves, the work is cancelled, awaited, and Disconnected
+        raised.
 
         The whole request must have been read.
         """
@@ -163,6 +164,7 @@ class Exchange:
         finally:
             leaving.cancel()
             working.cancel()
+            await asyncio.wait((working, leaving))
 
     async def _take(self) -> bytes:
         message = await self.receive()

@@ -138,7 +138,8 @@ class Execution:
             else:
                 payload = await self._read(caller, operation, request)
         except KeyLoadError as error:
-            return Outcome(request_id, problem=error.problem)
+            known = error.code is not ErrorCode.UNAUTHENTICATED  # else nothing was executed (CON-35)
+            return Outcome(request_id if known else None, problem=error.problem)
         except Exception as error:
             log.failure(log.Category.REQUEST_FAILED, error)
             failure = lost() if operation.kind == "read" else unknown_outcome()
@@ -164,6 +165,7 @@ class Execution:
                 payload=payload,
                 control=operation.admission_class == "control",
                 epoch=place.epoch,
+                credential=caller.credential,
             )
 
         try:
@@ -187,6 +189,7 @@ class Execution:
                 partition=partition,
                 payload=content,
                 epoch=place.epoch,
+                credential=caller.credential,
                 long=operation.runs_long,
             )
 
@@ -255,8 +258,7 @@ class Execution:
 
     async def _admission(self, caller: Caller) -> bytes:
         """Counters of both gates, summed over the workers (ADM-31); they live here, not in a shard."""
-        if not caller.principal.cluster_administrator:
-            raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may read this.")
+        caller.require_administrator()
         usages = [
             _usages.decode(payload_of(await self._hub.usage(worker))) for worker in range(self._hub.workers)
         ]

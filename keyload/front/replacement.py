@@ -79,8 +79,7 @@ class ReplacementDoor:
         """
         if method not in ("GET", "POST", "DELETE"):
             raise KeyLoadError(ErrorCode.NOT_FOUND, "There is nothing at this path.")
-        if not caller.principal.cluster_administrator:
-            raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may do this.")
+        caller.require_administrator()
         if method == "POST":
             await self._order(caller, REPLACE, (caller.principal.id, *read_wish(body)))
         elif method == "DELETE":
@@ -125,9 +124,14 @@ def read_wish(body: bytes) -> tuple[str, Node]:
     except ValueError:
         detail = "The request does not name a voter and the entry of its successor."
         expected = '{"node": id, "with": {"id", "publicEndpoint", "peerAddress", "publicKey"}}'
-        raise KeyLoadError(ErrorCode.VALIDATION, detail, expected=expected) from None
+        raise KeyLoadError(ErrorCode.VALIDATION, detail, path="", expected=expected) from None
     if not wish.new.id.strip() or not wish.new.id.isprintable():
-        raise KeyLoadError(ErrorCode.VALIDATION, "The id of the new node is none.", path="/with/id")
+        raise KeyLoadError(
+            ErrorCode.VALIDATION,
+            "The id of the new node is none.",
+            path="/with/id",
+            expected="a printable name that is not blank",
+        )
     number = wish.new.number or 0
     return wish.node, Node(
         number, wish.new.id, wish.new.public_endpoint, address.host, address.port, wish.new.public_key

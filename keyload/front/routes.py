@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl
 from uuid import UUID
 
+from msgspec import UNSET
+
 from keyload.codec import decoding, strict_json
 from keyload.codec.text_formats import Texts
 from keyload.contract.errors import ErrorCode, KeyLoadError
@@ -17,7 +19,7 @@ from keyload.contract.operation import AdmissionClass, Operation
 from keyload.contract.operations import OPERATIONS, write_identity_of
 from keyload.front import responses
 from keyload.front.auth import Headers
-from keyload.front.calls import Caller, Outcome
+from keyload.front.calls import Caller, Outcome, with_example
 from keyload.front.responses import Response
 
 PREFIX = "/v1/"
@@ -80,15 +82,21 @@ class Router:
     ) -> Response:
         """The answer to an admitted request. Raises KeyLoadError when it was not executed."""
         if operation is None or operation.http_method != method:
-            raise KeyLoadError(ErrorCode.NOT_FOUND, "There is no such operation.")
+            raise _no_route(operation)
         texts: Texts = {}
-        request = decode(operation, query, body, texts)
-        command_id = _identity(operation, headers, request)
+        try:
+            request = decode(operation, query, body, texts)
+            command_id = _identity(operation, headers, request)
+        except KeyLoadError as error:
+            if error.code is ErrorCode.VALIDATION:
+                error.example = _example(operation)
+            raise
         outcome = await self._invoke(caller, operation, command_id, request, texts)
         if outcome.problem is not None:
             if outcome.request_id is None:
                 raise KeyLoadError.from_problem(outcome.problem)
-            return responses.executed_failure(outcome.problem, outcome.request_id)
+            problem = with_example(outcome.problem, _example(operation))
+            return responses.executed_failure(problem, outcome.request_id)
         return responses.success(outcome.payload or b"null", outcome.request_id or "")
 
 
@@ -100,7 +108,7 @@ def decode(operation: Operation, query: bytes, body: bytes, texts: Texts) -> Any
     value = _query(operation, query)
     if operation.http_body == "none":
         if body:
-            raise KeyLoadError(ErrorCode.VALIDATION, "This operation takes no body.")
+            raise _wrong("This operation takes no body.", "", "an empty body")
         return value
     tree = strict_json.parse(body, REQUEST_MAX_DEPTH)
     if operation.write_identity is None:
@@ -111,7 +119,7 @@ def decode(operation: Operation, query: bytes, body: bytes, texts: Texts) -> Any
 def _query(operation: Operation, query: bytes) -> bool | None:
     if operation.http_query is None:
         if query:
-            raise KeyLoadError(ErrorCode.VALIDATION, "This operation takes no query parameter.")
+            raise _wrong("This operation takes no query parameter.", "/query", "no query parameter")
         return None
     expected = f"exactly one query parameter {operation.http_query}=true or {operation.http_query}=false"
     try:
@@ -119,7 +127,8 @@ def _query(operation: Operation, query: bytes) -> bool | None:
     except ValueError:
         pairs = []
     if len(pairs) != 1 or pairs[0][0] != operation.http_query or pairs[0][1] not in _SWITCH:
-        raise KeyLoadError(ErrorCode.VALIDATION, "The query of the request is wrong.", expected=expected)
+        path = f"/query/{operation.http_query}"
+        raise _wrong("The query of the request is wrong.", path, expected)
     return _SWITCH[pairs[0][1]]
 
 
@@ -152,6 +161,22 @@ def _guid(values: list[bytes]) -> str:
 
 
 def _wrong_header(expected: str) -> KeyLoadError:
-    return KeyLoadError(
-        ErrorCode.VALIDATION, "The header X-KeyLoad-Command-Id is missing or wrong.", expected=expected
-    )
+    detail = "The header X-KeyLoad-Command-Id is missing or wrong."
+    return _wrong(detail, "/headers/X-KeyLoad-Command-Id", expected)
+
+
+def _wrong(detail: str, path: str, expected: str) -> KeyLoadError:
+    """What is wrong beside the body; its pointers begin with `/headers` or `/query`."""
+    return KeyLoadError(ErrorCode.VALIDATION, detail, path=path, expected=expected)
+
+
+def _no_route(operation: Operation | None) -> KeyLoadError:
+    expected = "a path and method of the list at /openapi.json"
+    if operation is not None:
+        expected = f"{operation.http_method} {operation.http_route}"
+    return KeyLoadError(ErrorCode.NOT_FOUND, "There is no such operation.", expected=expected)
+
+
+def _example(operation: Operation) -> Any:
+    """The smallest valid request, nothing for operations without one."""
+    return UNSET if operation.request is None else decoding.skeleton(operation.request)

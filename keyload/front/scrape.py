@@ -1,7 +1,7 @@
 """`GET /metrics`: what the front and its workers count, for a monitoring system (CLU-29, SEC-8).
 
-It draws on no lane, so that a node that is full can still be watched; instead one gathering at a time serves
-all who ask meanwhile.
+It draws on no lane, so that a node that is full can still be watched; instead it has a few places of its own,
+and one gathering at a time serves all who ask meanwhile.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 import msgspec
 
-from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.front.admission import HttpGate
+from keyload.contract.errors import KeyLoadError
+from keyload.front.admission import HttpGate, LaneFull
 from keyload.front.auth import Authenticator, Headers
 from keyload.front.exposition import CONTENT_TYPE, Exposition, Labels
 from keyload.front.measures import BOUNDS, Measures
@@ -24,6 +25,8 @@ from keyload.front.workers import WorkerHub
 from keyload.link.messages import Reply
 
 PATH = "/metrics"
+MAX_AT_ONCE = 8
+"""Requests that are answered at once, from before their credential is looked up until they are written."""
 Role = Literal["follower", "pre_candidate", "candidate", "leader"]
 ROLES: tuple[Role, ...] = ("follower", "pre_candidate", "candidate", "leader")
 
@@ -72,7 +75,19 @@ class Scrape:
         self._authenticator = authenticator
         self._ready = ready
         self._expected = None if token is None else _digest(b"bearer " + token.encode())
+        self.held = 0  # places that are taken
         self._gathering: asyncio.Task[list[WorkerState | None]] | None = None
+
+    @contextmanager
+    def place(self) -> Generator[None]:
+        """Hold one of the places of this path; raises LaneFull when all are taken."""
+        if self.held >= MAX_AT_ONCE:
+            raise LaneFull("The node answers as many requests for metrics as it does at once.")
+        self.held += 1
+        try:
+            yield
+        finally:
+            self.held -= 1
 
     async def answer(self, headers: Headers) -> Response:
         """The metrics of this moment. Raises Unauthenticated, PermissionDenied, or OwnershipLost when an
@@ -85,8 +100,7 @@ class Scrape:
         if self._is_token(headers):
             return
         caller = await self._authenticator.verify(headers)
-        if not caller.principal.cluster_administrator:
-            raise KeyLoadError(ErrorCode.PERMISSION_DENIED, "Only a cluster administrator may read this.")
+        caller.require_administrator()
 
     def _is_token(self, headers: Headers) -> bool:
         found = [value for name, value in headers if name == b"authorization"]

@@ -14,6 +14,7 @@ from itertools import count
 import msgspec
 import zmq
 
+from keyload.codec.credentials import Credential
 from keyload.codec.placement import FIRST_EPOCH
 from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.contract.limits import whole
@@ -162,6 +163,7 @@ class WorkerHub:
         payload: bytes,
         control: bool,
         epoch: int = FIRST_EPOCH,
+        credential: Credential | None = None,
     ) -> asyncio.Future[Answer]:
         """Submit a write. Raises ResourceExhausted or OwnershipLost when it could not be submitted."""
         link = self._link(shard % self.workers)
@@ -169,7 +171,7 @@ class WorkerHub:
         call = self._register(self._commands, link, 2 * self.call_seconds, partial(_settle, future))
         message = Command(
             call, shard, operation, principal, catalog_version, command_id, fingerprint, partition, payload,
-            control, epoch,
+            control, epoch, credential,
         )  # fmt: skip
         link.send(message, len(payload))
         return future
@@ -184,6 +186,7 @@ class WorkerHub:
         partition: PartitionKey | None,
         payload: bytes,
         epoch: int = FIRST_EPOCH,
+        credential: Credential | None = None,
         long: bool = False,
     ) -> asyncio.Future[Answer]:
         """Ask for a read; the future fails with OwnershipLost when no answer comes in time.
@@ -199,7 +202,9 @@ class WorkerHub:
             future.add_done_callback(partial(self._cancelled, call))
         else:
             call = self._register(self._reads, link, self.call_seconds, partial(_settle, future))
-        message = Read(call, shard, operation, principal, catalog_version, partition, payload, epoch)
+        message = Read(
+            call, shard, operation, principal, catalog_version, partition, payload, epoch, credential
+        )
         link.send(message, len(payload))
         return future
 

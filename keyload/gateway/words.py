@@ -1,5 +1,6 @@
 """From text to stems: one way for descriptors and queries, so that both meet at the same words (GTW-21)."""
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 import re

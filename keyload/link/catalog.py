@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from keyload.codec.credentials import Credential
 from keyload.codec.placement import Place, place_of
 from keyload.contract.catalog import ResourceDefinition
 from keyload.contract.security import ApiKeyRecord, PrincipalRecord
@@ -74,14 +75,19 @@ class Catalog:
         ]
         return CatalogDelta(version=self.version, whole=True, rows=rows)
 
-    def excerpt(self, principal_id: str, scope: PartitionKey | None) -> CatalogDelta:
-        """What a call of one principal in one partition can see of the catalog: the principal itself and the
-        resources of the partition's database.
+    def excerpt(
+        self, principal_id: str, scope: PartitionKey | None, credential: Credential | None = None
+    ) -> CatalogDelta:
+        """What a call of one principal in one partition can see of the catalog: the principal itself, the key
+        it was found by, and the resources of the partition's database.
         """
         rows: list[Row] = []
         principal = self.principal(principal_id)
         if principal is not None:
             rows.append((PRINCIPALS, (principal_id,), msgspec.msgpack.encode(principal)))
+        key = None if credential is None else self.key(credential.key_id)
+        if key is not None:
+            rows.append((KEYS, (key.id,), msgspec.msgpack.encode(key)))
         if scope is not None:
             tenant_id, database_id = scope[:2]
             rows += [

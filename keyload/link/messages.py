@@ -11,6 +11,7 @@ from typing import Annotated
 
 import msgspec
 
+from keyload.codec.credentials import Credential
 from keyload.codec.identity import PartitionKey
 from keyload.codec.placement import FIRST_EPOCH
 
@@ -25,7 +26,8 @@ class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class Command(_Message, frozen=True, tag="c"):
     """A write. `partition` None means the global scope, kept by shard 0 (CMD-15). `epoch` is the placement
     epoch by which `shard` was chosen for the partition (CLU-31). `principal` is INTERNAL in commands of the
-    server itself.
+    server itself. `credential` is what the principal was found by, None when the server acts for it without
+    one.
 
     `command_id` is 16 bytes, `fingerprint` 32 bytes (CMD-17), `payload` the request record as MessagePack
     (`msgspec.msgpack.encode` of the contract type; of a bool for a boolean request), `control` the admission
@@ -43,10 +45,12 @@ class Command(_Message, frozen=True, tag="c"):
     payload: bytes
     control: bool = False
     epoch: int = FIRST_EPOCH
+    credential: Credential | None = None
 
 
 class Read(_Message, frozen=True, tag="r"):
-    """A read of one shard behind a barrier begun after it arrived (CLU-24); `epoch` as in `Command`."""
+    """A read of one shard behind a barrier begun after it arrived (CLU-24); `epoch` and `credential` as in
+    `Command`."""
 
     call: int
     shard: int
@@ -56,6 +60,7 @@ class Read(_Message, frozen=True, tag="r"):
     partition: PartitionKey | None
     payload: bytes
     epoch: int = FIRST_EPOCH
+    credential: Credential | None = None
 
 
 class Barrier(_Message, frozen=True, tag="b"):

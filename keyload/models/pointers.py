@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -25,11 +24,6 @@ def steps_of(pointer: str) -> Steps:
     if not pointer:
         return ()
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/"))
-
-
-def pointer_of(steps: Iterable[str]) -> str:
-    """The pointer text of steps."""
-    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
 
 
 def item_number(step: str) -> int | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import struct
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -21,11 +20,9 @@ import lmdb
 from keyload.codec.checksums import crc32
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import files, layout, pages
+from keyload.storage.hooks import Step
 from keyload.storage.layout import Position
 from keyload.storage.reader import StoreReader
-
-Step = Callable[[str], None]
-"""Called with the name of each step that tests can stop at."""
 
 PINNED = "CheckpointPinned"
 SYNCING = "CheckpointSyncing"
@@ -35,8 +32,8 @@ SAVED = "CheckpointSaved"
 _FILE = "checkpoint"
 _SIGNATURE = b"KEYLDCHK"
 _VERSION = 1
-_HEAD = struct.Struct("<8sHxx32sIQQQ")
-"""Signature, version, name of the shard's directory, page size, bytes of the state, index, term; the meta
+_HEAD = struct.Struct("<8sHH32sIQQQ")
+"""Signature, version, zero, name of the shard's directory, page size, bytes of the state, index, term; the meta
 page and a CRC-32 over everything follow."""
 
 _FILE_BYTES = _HEAD.size + pages.PAGE_BYTES + 4
@@ -163,6 +160,7 @@ def save(directory: Path, saved: SavedCheckpoint) -> None:
     head = _HEAD.pack(
         _SIGNATURE,
         _VERSION,
+        0,
         _owner(directory),
         pages.PAGE_BYTES,
         saved.file_bytes,
@@ -184,7 +182,7 @@ def load(directory: Path) -> SavedCheckpoint | None:
         return None
     if len(content) < _HEAD.size:
         raise _damaged()
-    signature, version, owner, page_bytes, file_bytes, index, term = _HEAD.unpack_from(content)
+    signature, version, zero, owner, page_bytes, file_bytes, index, term = _HEAD.unpack_from(content)
     if signature != _SIGNATURE or version != _VERSION:
         raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, "A checkpoint has an unknown format.")
     if len(content) != _FILE_BYTES or crc32(content[:-4]) != int.from_bytes(content[-4:], "little"):
@@ -192,7 +190,7 @@ def load(directory: Path) -> SavedCheckpoint | None:
     if page_bytes != pages.PAGE_BYTES:
         raise KeyLoadError(ErrorCode.FORMAT_UNSUPPORTED, "A checkpoint was made with another page size.")
     page = content[_HEAD.size : -4]
-    if owner != _owner(directory) or not pages.is_meta_page(page):
+    if zero or owner != _owner(directory) or not pages.is_meta_page(page):
         raise _damaged()
     return SavedCheckpoint(Position(index, term), file_bytes, page)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import files, manifest
 from keyload.storage.failures import as_contract
+from keyload.storage.hooks import Step
 from keyload.storage.manifest import (
     CHUNK_BYTES,
     INCOMING,
@@ -109,7 +109,7 @@ class IncomingSnapshot:
             self._sync_failed = True
             raise
 
-    def complete(self, step: Callable[[str], None] | None = None) -> None:
+    def complete(self, step: Step | None = None) -> None:
         """Check the whole image and note durably that it may be installed; for a thread, after all calls of
         `sync` have come to their end.
 

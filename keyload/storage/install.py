@@ -7,11 +7,11 @@ opens the store. The caller then opens the store, which writes a checkpoint, reb
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from keyload.storage import checkpoint, files, generation, layout, manifest
 from keyload.storage.failures import as_contract
+from keyload.storage.hooks import Step, unwatched
 from keyload.storage.manifest import (
     INCOMING,
     INSTALLING_MANIFEST,
@@ -22,10 +22,6 @@ from keyload.storage.manifest import (
 
 INSTALLING = "SnapshotInstalling"
 INSTALLED = "SnapshotInstalled"
-
-
-def _ignore(step: str) -> None:
-    """The hook of an installation nobody watches."""
 
 
 def received_snapshot(shard_directory: Path) -> SnapshotManifest | None:
@@ -41,7 +37,7 @@ def received_snapshot(shard_directory: Path) -> SnapshotManifest | None:
     return found
 
 
-def install(shard_directory: Path, step: Callable[[str], None] = _ignore) -> SnapshotManifest:
+def install(shard_directory: Path, step: Step = unwatched) -> SnapshotManifest:
     """Replace the state of a shard, whose store is closed, by the snapshot that was received; short, for the
     image is moved.
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.storage.hooks import Step, unwatched
 from keyload.storage.install import finish_install, pending_install
 from keyload.storage.manifest import SnapshotManifest
 from keyload.storage.store import Store
 from keyload.storage.wal import Wal
-
-
-def _ignore(step: str) -> None:
-    """The hook of states nobody watches."""
 
 
 def open_states(
@@ -23,7 +20,7 @@ def open_states(
     maximum_bytes: int,
     *,
     membership: bytes | None = None,
-    step: Callable[[str], None] = _ignore,
+    step: Step = unwatched,
 ) -> dict[int, Store]:
     """Open the state of every shard in a worker's directory, compare it with the log before anything of that
     is changed, and begin the log; a snapshot whose installation was cut short is installed.

@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import os
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import files, manifest
 from keyload.storage.failures import as_contract
+from keyload.storage.hooks import Step
 from keyload.storage.manifest import CHUNK_BYTES, IMAGE, MANIFEST, SNAPSHOT_DIRECTORY, SnapshotManifest
 from keyload.storage.store import Cut
 
@@ -44,7 +44,7 @@ def take_snapshot(
     shard: int,
     position: int,
     stop: threading.Event | None = None,
-    step: Callable[[str], None] | None = None,
+    step: Step | None = None,
 ) -> SnapshotManifest:
     """Write a cut to the shard's `snapshot` directory in place of the snapshot there; for a thread.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import lmdb
@@ -18,6 +18,7 @@ import lmdb
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import checkpoint, files, generation, keys, layout, pages
 from keyload.storage.checkpoint import Checkpoint, SavedCheckpoint
+from keyload.storage.hooks import Step, unwatched
 from keyload.storage.keys import WriteSet
 from keyload.storage.layout import Databases, Position, translate
 from keyload.storage.reader import Charge, StoreReader
@@ -26,10 +27,6 @@ MAP_BYTES = 1 << 40
 """Address space of an environment; it costs nothing until used and never changes while open."""
 
 _RECORD_HEAD = struct.Struct("<II")
-
-
-def _ignore(step: str) -> None:
-    """The hook of a store nobody watches."""
 
 
 class Cut:
@@ -80,7 +77,7 @@ class Store:
         map_bytes: int = MAP_BYTES,
         max_readers: int = 256,
         membership: bytes | None = None,
-        step: Callable[[str], None] = _ignore,
+        step: Step = unwatched,
     ) -> None:
         files.private_directory(directory)
         _check_files(directory)

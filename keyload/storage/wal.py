@@ -6,7 +6,7 @@ Segments are kept until `trim` is told that no shard needs what is in them (STO-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +16,7 @@ from keyload.consensus.messages import Entry, HardState
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.storage import files, fresh, records, segments
 from keyload.storage.fresh import FreshFile
+from keyload.storage.hooks import Step, unwatched
 from keyload.storage.layout import Position
 from keyload.storage.records import Head, Record, RecordKind
 from keyload.storage.replay import Contents, End, replay
@@ -30,10 +31,6 @@ CACHE_BYTES = 32 << 20
 
 ShardWrite = tuple[int, HardState | None, Sequence[Entry]]
 """Shard, its new hard state if it changed, its new entries in order."""
-
-
-def _ignore(step: str) -> None:
-    """The hook of a log nobody watches."""
 
 
 class Wal:
@@ -54,7 +51,7 @@ class Wal:
         incarnation: str,
         segment_bytes: int = segments.SEGMENT_BYTES,
         cache_bytes: int = CACHE_BYTES,
-        step: Callable[[str], None] = _ignore,
+        step: Step = unwatched,
     ) -> None:
         if not segments.MINIMUM_SEGMENT_BYTES <= segment_bytes <= segments.MAXIMUM_SEGMENT_BYTES:
             raise ValueError("segment_bytes is out of its range")

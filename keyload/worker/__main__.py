@@ -26,10 +26,11 @@ from keyload.link.launch import EXIT_DAMAGED, WorkerLaunch
 from keyload.link.log import Category
 from keyload.models.outbox import OutboxLimits
 from keyload.storage import Store, Wal, open_states, private_directory, recover_state
+from keyload.storage.hooks import Step
 from keyload.worker.executor import Executor
 from keyload.worker.loop import Worker
 from keyload.worker.shard import Shard
-from keyload.worker.steps import Step, step_hook
+from keyload.worker.steps import step_hook
 
 LIFELINE = 0
 """Standard input: the launch message, then nothing until the parent is gone."""

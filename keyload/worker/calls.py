@@ -19,9 +19,10 @@ class CommandCall:
 
     `origin` and `call` say whom to answer. `deadline` is on the worker's monotonic clock, in seconds.
     `pending` is what the executor gets. `submitted` turns true once the command may have reached a log,
-    here or on another node; from then on a lost answer is an unknown outcome. `held` is what admission
-    charged for it, 0 when it was not charged. `control` is the command's lane, `tenant` the one it is
-    counted under.
+    here or on another node; from then on a lost answer is an unknown outcome. `repeated` turns true when it
+    is passed on again though it may be done: a refusal that comes before the stored outcome is looked up
+    then tells nothing of the command. `held` is what admission charged for it, 0 when it was not charged,
+    `tenant` the one it is counted under.
     """
 
     __slots__ = (
@@ -31,6 +32,7 @@ class CommandCall:
         "held",
         "origin",
         "pending",
+        "repeated",
         "submitted",
         "tenant",
     )
@@ -41,6 +43,7 @@ class CommandCall:
         self.call = call
         self.deadline = deadline
         self.submitted = False
+        self.repeated = False
         self.answered = False
         self.held = 0
         self.tenant = ""

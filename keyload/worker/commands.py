@@ -112,7 +112,8 @@ class CommandDesk:
         if shard is None:
             self.finish(call, refusal(ErrorCode.OWNERSHIP_LOST))
             return
-        if len(shard.queue) + len(shard.forwarded) >= self._gate.limits.writer_queue:
+        waiting = len(shard.queue) + len(shard.forwarded)
+        if waiting >= self._gate.limits.writer_queue and not call.command.control:
             self.finish(call, refusal(ErrorCode.RESOURCE_EXHAUSTED))
             return
         if shard.leads and self._space.full(shard.number):
@@ -199,6 +200,7 @@ class CommandDesk:
             partition,
             needs.payload,
             place.epoch,
+            command.credential,
         )
         local = self._shards.get(place.shard)
         if local is not None:
@@ -241,9 +243,13 @@ class CommandDesk:
     # -- answers
 
     def finish(self, call: CommandCall, answer: Answer) -> None:
-        """Answer a command, once."""
+        """Answer a command, once. One that is repeated and whose key has ended meanwhile may be done, as its
+        caller will not learn from a stored outcome.
+        """
         if call.answered:
             return
+        if call.repeated and answer.refused and _code(answer.payload) is ErrorCode.UNAUTHENTICATED:
+            answer = unanswered(call)
         call.answered = True
         self._gate.release(call)
         if call.origin != OWN_FRONT:

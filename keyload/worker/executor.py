@@ -3,8 +3,8 @@
 No I/O, no clock, no randomness: the reader is a committed cut (with the batch in flight on top of it), the
 clock an argument. What a batch writes is applied as bytes by every replica; nothing is executed twice.
 
-Order of the checks of one command (CMD-22, CON-50): the principal is valid at the logged instant, the
-operation is allowed, the stored outcome, then the command itself.
+Order of the checks of one command (CMD-22, CON-50): key and principal are valid at the logged instant,
+the operation is allowed, the stored outcome, then the command itself.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from keyload.models.partitions.head import (
 )
 from keyload.models.partitions.keys import META_KEY, directory_key, head_key
 from keyload.models.receipts import guid_bytes
+from keyload.models.security.identity import rights_of_call
 from keyload.models.security.rights import Rights, rights_of
 from keyload.storage.txn import Reader, Txn
 from keyload.worker import answers, outcomes
@@ -168,7 +169,6 @@ class _Run:
         self.evidence: list[tuple[int, NeedsEvidence]] = []
         self.stored: dict[bytes, list[bytes]] = {}
         self.scopes: dict[PartitionKey | None, _Scope] = {}
-        self.rights: dict[str, Rights | None] = {}
 
     def answer(self, place: int, item: Pending) -> Answer | None:
         """Execute one command; None when it waits for evidence."""
@@ -212,8 +212,9 @@ class _Run:
     def _command(self, item: Pending) -> Answer:
         command = item.command
         executor = self.executor
-        rights = self._rights(command.principal)
-        if rights is None or not rights.valid_at(self.instant):
+        parse = Rights if executor.shard == 0 else rights_of
+        rights = rights_of_call(self.catalog, command.principal, command.credential, self.instant, parse)
+        if rights is None:
             return _UNAUTHENTICATED
         if (command.partition is None) != (executor.shard == 0):
             return answers.refused(ErrorCode.OWNERSHIP_LOST, "The command was sent to another shard's place.")
@@ -223,7 +224,9 @@ class _Run:
         try:
             request = executor.decoders[command.operation](command.payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return answers.refused(ErrorCode.VALIDATION, "The request cannot be decoded.")
+            detail, expected = "The request cannot be decoded.", "a request of this version"
+            failure = KeyLoadError(ErrorCode.VALIDATION, detail, path="", expected=expected)
+            return answers.refusal(failure)
         scope = self._scope(command.partition)
         if command.epoch <= scope.closed:
             return _CLOSED
@@ -395,19 +398,6 @@ class _Run:
         number = self.next_number
         self.next_number += 1
         return _Scope(partition, number, True, PartitionHead(), entry.closed)
-
-    def _rights(self, principal_id: str) -> Rights | None:
-        """The caller's rights; in shard 0 read anew for each command, since the one before may have
-        changed them."""
-        if self.executor.shard == 0:
-            record = self.catalog.principal(principal_id)
-            return None if record is None else Rights(record)
-        try:
-            return self.rights[principal_id]
-        except KeyError:
-            record = self.catalog.principal(principal_id)
-            rights = self.rights[principal_id] = None if record is None else rights_of(record)
-            return rights
 
     def _internal(self, command: Command) -> Answer:
         """A command of the server itself (SEC-9); it keeps no outcome of its own and may be repeated."""

@@ -14,6 +14,7 @@ import msgspec
 
 from keyload.contract.tables import Node
 from keyload.link.launch import Bootstrap
+from keyload.link.messages import INTERNAL, Command
 from keyload.models.cluster import nodes
 from keyload.models.security.bootstrap import bootstrap
 from keyload.storage.txn import Txn
@@ -28,6 +29,22 @@ SHARD_REPLACED = "internal.nodes.shardReplaced"
 FINISH_REPLACEMENT = "internal.nodes.finishReplacement"
 UNAWAITED = frozenset({BOOTSTRAP, REGISTER})
 """Every new leader issues these; nobody waits for their answers."""
+
+
+def internal_command(operation: str, payload: bytes) -> Command:
+    """A command of the server itself for the system shard."""
+    return Command(
+        call=0,
+        shard=0,
+        operation=operation,
+        principal=INTERNAL,
+        catalog_version=0,
+        command_id=bytes(16),
+        fingerprint=bytes(32),
+        partition=None,
+        payload=payload,
+        control=True,
+    )
 
 
 class SystemFacts(msgspec.Struct, frozen=True):

@@ -15,9 +15,9 @@ import msgspec
 
 from keyload.link.catalog import Catalog
 from keyload.link.launch import WorkerLaunch
-from keyload.link.messages import INTERNAL, Command
+from keyload.link.messages import Command
 from keyload.worker.conditions import Conditions
-from keyload.worker.internal import BOOTSTRAP, REGISTER
+from keyload.worker.internal import BOOTSTRAP, REGISTER, internal_command
 from keyload.worker.nodes import node_of
 from keyload.worker.shard import Shard
 
@@ -136,22 +136,8 @@ def _beginning(launch: WorkerLaunch) -> list[Command]:
     """
     commands: list[Command] = []
     if launch.bootstrap is not None:
-        commands.append(_command(BOOTSTRAP, launch.bootstrap))
+        commands.append(internal_command(BOOTSTRAP, msgspec.msgpack.encode(launch.bootstrap)))
     if launch.peers:
-        commands.append(_command(REGISTER, [node_of(peer) for peer in launch.peers]))
+        nodes = [node_of(peer) for peer in launch.peers]
+        commands.append(internal_command(REGISTER, msgspec.msgpack.encode(nodes)))
     return commands
-
-
-def _command(operation: str, content: object) -> Command:
-    return Command(
-        call=0,
-        shard=0,
-        operation=operation,
-        principal=INTERNAL,
-        catalog_version=0,
-        command_id=bytes(16),
-        fingerprint=bytes(32),
-        partition=None,
-        payload=msgspec.msgpack.encode(content),
-        control=True,
-    )

@@ -44,6 +44,7 @@ from keyload.link.messages import (
 from keyload.link.messages import Ready as ShardsReady
 from keyload.link.peers import PeerLinks
 from keyload.storage import Wal, mark_clean
+from keyload.storage.hooks import Step
 from keyload.worker.admission import CommandGate
 from keyload.worker.commands import CommandDesk
 from keyload.worker.conditions import Conditions
@@ -55,7 +56,6 @@ from keyload.worker.nodes import Nodes
 from keyload.worker.readers import ReadDesk
 from keyload.worker.shard import Shard
 from keyload.worker.space import Space
-from keyload.worker.steps import Step
 from keyload.worker.upkeep import Upkeep
 from keyload.worker.usage import usage
 

@@ -13,10 +13,10 @@ import msgspec
 
 from keyload.contract.tables import Binding
 from keyload.link.catalog import Catalog
-from keyload.link.messages import INTERNAL, Command, Errand, Refusal, Reply, WorkerToFront
+from keyload.link.messages import Command, Errand, Refusal, Reply, WorkerToFront
 from keyload.models.cluster.placement import SettleRequest
 from keyload.worker.commands import CommandDesk
-from keyload.worker.internal import CLOSE, SETTLE
+from keyload.worker.internal import CLOSE, SETTLE, internal_command
 from keyload.worker.shard import Shard
 
 _YES = b"true"
@@ -75,16 +75,6 @@ def settle_command(binding: Binding, closed: bool) -> Command:
 
 
 def _command(shard: int, operation: str, binding: Binding, payload: bytes) -> Command:
-    return Command(
-        call=0,
-        shard=shard,
-        operation=operation,
-        principal=INTERNAL,
-        catalog_version=0,
-        command_id=bytes(16),
-        fingerprint=bytes(32),
-        partition=binding.partition if shard else None,
-        payload=payload,
-        control=True,
-        epoch=binding.epoch,
-    )
+    command = internal_command(operation, payload)
+    partition = binding.partition if shard else None
+    return msgspec.structs.replace(command, shard=shard, partition=partition, epoch=binding.epoch)

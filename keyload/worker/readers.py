@@ -124,7 +124,7 @@ class ReadDesk:
         )
 
     def _long(self, shard: Shard, call: ReadCall, message: Read, ticks: int) -> LongRead:
-        excerpt = self._catalog.excerpt(message.principal, message.partition)
+        excerpt = self._catalog.excerpt(message.principal, message.partition, message.credential)
         return LongRead(call, message, excerpt, self._facts(shard) if shard.number == 0 else None, ticks)
 
     def _facts(self, shard: Shard) -> NodeFacts:

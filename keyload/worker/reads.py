@@ -19,6 +19,7 @@ from keyload.models.catalog import FreshCatalog
 from keyload.models.context import CatalogView, NodeFacts, PartitionKey, ReadContext, ReadHandler
 from keyload.models.partitions import load_meta
 from keyload.models.partitions.head import NO_ENTRY, partition_entry
+from keyload.models.security.identity import rights_of_call
 from keyload.models.security.rights import Rights, rights_of
 from keyload.storage.txn import Reader
 from keyload.worker import answers
@@ -75,9 +76,9 @@ class ReadAnswerer:
         node: NodeFacts | None,
     ) -> Answer:
         view = FreshCatalog(reader) if self._shard == 0 else catalog
-        record = view.principal(read.principal)
-        rights = None if record is None else (Rights if self._shard == 0 else rights_of)(record)
-        if rights is None or not rights.valid_at(now):
+        parse = Rights if self._shard == 0 else rights_of
+        rights = rights_of_call(view, read.principal, read.credential, now, parse)
+        if rights is None:
             return answers.refused(ErrorCode.UNAUTHENTICATED, "There is no valid current identity.")
         handler = self._reads.get(read.operation)
         if handler is None:

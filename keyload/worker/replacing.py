@@ -27,9 +27,9 @@ from keyload.contract.tables import Replacement
 from keyload.link import log
 from keyload.link.catalog import Catalog
 from keyload.link.log import Category
-from keyload.link.messages import INTERNAL, Command, Errand, WorkerToFront
+from keyload.link.messages import Errand, WorkerToFront
 from keyload.worker.commands import CommandDesk
-from keyload.worker.internal import FINISH_REPLACEMENT, SHARD_REPLACED
+from keyload.worker.internal import FINISH_REPLACEMENT, SHARD_REPLACED, internal_command
 from keyload.worker.shard import Shard
 
 CAUGHT_UP = 256
@@ -101,9 +101,9 @@ class Replacing:
 
     def _report(self, shard: Shard, wish: Replacement, now: float) -> None:
         if shard.number == 0:
-            self._commands.submit_internal(_command(FINISH_REPLACEMENT, b""), now)
+            self._commands.submit_internal(internal_command(FINISH_REPLACEMENT, b""), now)
         elif shard.number not in wish.done:
-            report = _command(SHARD_REPLACED, msgspec.msgpack.encode((shard.number, wish.withdrawn)))
+            report = internal_command(SHARD_REPLACED, msgspec.msgpack.encode((shard.number, wish.withdrawn)))
             self._send_front(Errand(self._commands.next_number(), report))
 
     def _pause(self, shard: Shard, now: float) -> None:
@@ -133,18 +133,3 @@ def next_membership(
 def is_done(membership: Membership, wish: Replacement) -> bool:
     """Whether a membership is the wished one."""
     return wish.coming in membership.voters and wish.leaving not in membership.members
-
-
-def _command(operation: str, payload: bytes) -> Command:
-    return Command(
-        call=0,
-        shard=0,
-        operation=operation,
-        principal=INTERNAL,
-        catalog_version=0,
-        command_id=bytes(16),
-        fingerprint=bytes(32),
-        partition=None,
-        payload=payload,
-        control=True,
-    )

@@ -17,12 +17,12 @@ from keyload.consensus import Entry, Membership, Raft, Role
 from keyload.contract.errors import ErrorCode
 from keyload.link.catalog import Catalog
 from keyload.storage import Layered, Reader, Store, WriteSet, pack_writes, stored_form, unpack_writes
+from keyload.storage.hooks import Step
 from keyload.worker.barriers import BarrierQueue
 from keyload.worker.batch import Answer
 from keyload.worker.calls import CommandCall, Missing, refusal
 from keyload.worker.executor import Executor
 from keyload.worker.queue import CommandQueue
-from keyload.worker.steps import Step
 
 MAX_IN_FLIGHT = 2
 """Batches proposed and not yet applied: one in flight, one executed on top of it (DECISIONS 3)."""
@@ -108,6 +108,8 @@ class Shard:
         so a command that did commit is answered from there and not executed twice.
         """
         calls = [call for call in self.forwarded.values() if not call.answered]
+        for call in calls:
+            call.repeated = True
         self.forwarded.clear()
         self.queue.put_back(calls)
 

@@ -16,6 +16,7 @@ from keyload.link import log
 from keyload.link.log import Category
 from keyload.link.messages import PeerToPeer, SnapshotChunk, SnapshotOffer, SnapshotWant
 from keyload.storage import IncomingSnapshot, SnapshotManifest, unpack_manifest
+from keyload.storage.hooks import Step
 from keyload.worker.shard import Shard
 
 WINDOW = 4
@@ -52,7 +53,7 @@ class SnapshotReceiver:
         has_room: Callable[[int], bool],
         send: SendPeer,
         install: Install,
-        step: Callable[[str], None],
+        step: Step,
     ) -> None:
         self._shards = shards
         self._incarnation = incarnation

@@ -19,6 +19,7 @@ from keyload.link.log import Category
 from keyload.link.messages import PeerToPeer, SnapshotChunk, SnapshotOffer, SnapshotWant
 from keyload.models.partitions import load_meta
 from keyload.storage import Cut, OutgoingSnapshot, SnapshotManifest, discard_snapshot, take_snapshot
+from keyload.storage.hooks import Step
 from keyload.worker.shard import Shard
 
 OFFER_SECONDS = 1.0
@@ -61,7 +62,7 @@ class SnapshotSender:
         directory: Callable[[int], Path],
         has_room: Callable[[int], bool],
         send: SendPeer,
-        step: Callable[[str], None],
+        step: Step,
     ) -> None:
         self._shards = shards
         self._incarnation = incarnation

@@ -11,7 +11,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+
+from keyload.storage.hooks import Step, unwatched
 
 WRITE_STEPS = (
     "Received",
@@ -29,17 +31,11 @@ STEPS = WRITE_STEPS + CHECKPOINT_STEPS + SNAPSHOT_STEPS
 FAILURES = {"LogSyncFails": "LogWritten", "CheckpointSyncFails": "CheckpointSyncing"}
 """Syncs that can fail, with the step just before each."""
 
-Step = Callable[[str], None]
-
 
 def step_hook(environment: Mapping[str, str]) -> Step:
     """The hook a worker calls at each step. Raises ValueError for an unknown step or a count below 1."""
     text = environment.get("KEYLOAD_FAULT_POINT")
-    return _pass_by if text is None else _fault(text)
-
-
-def _pass_by(name: str) -> None:
-    """No fault point is set."""
+    return unwatched if text is None else _fault(text)
 
 
 def _fault(text: str) -> Step:

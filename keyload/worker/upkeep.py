@@ -9,13 +9,13 @@ from pathlib import Path
 from keyload.link.launch import WorkerLaunch
 from keyload.link.messages import PeerToPeer, Snapshot, SnapshotChunk, SnapshotOffer, SnapshotWant
 from keyload.storage import SnapshotManifest, Store, Wal, finish_install, install
+from keyload.storage.hooks import Step
 from keyload.worker.checkpoints import Checkpoints
 from keyload.worker.images import ImageDesk
 from keyload.worker.shard import Shard
 from keyload.worker.snapshot_receiver import SnapshotReceiver
 from keyload.worker.snapshot_sender import SnapshotSender
 from keyload.worker.space import Space
-from keyload.worker.steps import Step
 
 
 class Upkeep:

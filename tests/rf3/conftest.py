@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 
@@ -22,13 +23,21 @@ STORAGE = {
 
 
 @pytest.fixture(scope="session")
-def seed() -> int:
+def run_seed() -> int:
     """The number all random choices of the run come from."""
     return seed_of_run()
 
 
+@pytest.fixture
+def seed(request: pytest.FixtureRequest, run_seed: int) -> int:
+    """The number all random choices of one test come from, and the names it gives: no two tests on one
+    cluster may share them."""
+    sys.stdout.write(f"{VARIABLE}={run_seed}\n")
+    return Random(f"{run_seed} {request.node.nodeid}").getrandbits(40)
+
+
 @pytest.fixture(scope="session")
-def running(tmp_path_factory: pytest.TempPathFactory, seed: int) -> Iterator[Cluster]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes with two workers and six data shards, and a network between them that can be cut."""
     with Cluster(tmp_path_factory.mktemp("rf3"), settings={"storage": STORAGE}, proxied=True) as cluster:
         asyncio.run(prepare(cluster.urls, cluster.key))
@@ -36,9 +45,8 @@ def running(tmp_path_factory: pytest.TempPathFactory, seed: int) -> Iterator[Clu
 
 
 @pytest.fixture
-def cluster(running: Cluster, seed: int) -> Cluster:
+def cluster(running: Cluster) -> Cluster:
     """The cluster, healed from what an earlier test did to it."""
-    sys.stdout.write(f"{VARIABLE}={seed}\n")
     running.network.heal()
     for node in running.nodes:
         running.resume(node.number)

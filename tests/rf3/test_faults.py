@@ -61,7 +61,7 @@ def test_the_worker_of_a_leader_is_killed(cluster: Cluster, seed: int, worker: i
     async def hurt() -> None:
         await asyncio.to_thread(cluster.kill_worker, leader, worker)
 
-    ledger = Ledger(seed + worker)
+    ledger = Ledger(seed)
     seconds = asyncio.run(write_through(cluster, ledger, hurt, nothing, others(cluster, leader)))
     assert seconds <= 2 * UPPER_ELECTION_SECONDS
     cluster.wait_ready([leader])
@@ -80,7 +80,7 @@ def test_a_whole_node_is_killed(cluster: Cluster, seed: int, distance: int) -> N
         cluster.restart(victim)
         await asyncio.to_thread(cluster.wait_ready, [victim])
 
-    ledger = Ledger(seed + 10 + distance)
+    ledger = Ledger(seed)
     seconds = asyncio.run(write_through(cluster, ledger, hurt, heal, others(cluster, victim)))
     assert seconds <= 2 * UPPER_ELECTION_SECONDS
 
@@ -99,7 +99,7 @@ def test_the_leading_node_is_paused_and_wakes_up(cluster: Cluster, seed: int) ->
         await asyncio.sleep(max(0.0, paused_at + PAUSE_SECONDS - asyncio.get_running_loop().time()))
         await asyncio.to_thread(cluster.resume, victim)
 
-    ledger = Ledger(seed + 20)
+    ledger = Ledger(seed)
     seconds = asyncio.run(write_through(cluster, ledger, hurt, heal, others(cluster, victim)))
     assert seconds <= 2 * UPPER_ELECTION_SECONDS
 

@@ -46,7 +46,7 @@ def test_a_node_without_room_leads_nothing_and_catches_up_with_room_again(
 ) -> None:
     number = cluster.system_leader()
     led: list[set[str]] = []
-    ledger = Ledger(seed + 77)
+    ledger = Ledger(seed)
 
     async def hurt() -> None:
         await asyncio.to_thread(restarted(cluster, number, NO_ROOM))

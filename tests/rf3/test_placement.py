@@ -13,6 +13,7 @@ from harness.cluster import Cluster
 from harness.doors import UNCERTAIN, Way, mcp_door, sdk_door
 from keyload.client import AsyncClient
 from keyload.contract.errors import ErrorCode, KeyLoadError
+from tests.rf3.test_faults import others
 
 PARTITIONS = 8
 COMMANDS = 6
@@ -105,7 +106,8 @@ async def bind_and_kill(cluster: Cluster, seed: int) -> None:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(kill())
                 tasks.create_task(settled(cluster, before.directory_revision, account, target, command))
-            after = await client.admin_partition_placement_read(account.partition)
+            async with AsyncClient(others(cluster, leader), cluster.key, timeout=DEFINITE_SECONDS) as healthy:
+                after = await healthy.admin_partition_placement_read(account.partition)
             assert after.physical_shard_id == target
             assert after.directory_revision == before.directory_revision + 1
             ledger = Ledger(chance.getrandbits(32))

@@ -19,6 +19,7 @@ EXPECTED = (
     "hello",
     '"revision":1',
     '"commandId":"6f1f6a52',
+    '"openapi":"3.1',
     '"nodeId"',
     '"position"',
     '"signingKeyFile"',

@@ -125,14 +125,43 @@ async def write_for_a_while(cluster: Cluster, ledger: Ledger) -> None:
         await asyncio.sleep(LOAD_SECONDS)
 
 
-@pytest.mark.covers("CLU-13")
-def test_replicas_at_one_index_hold_the_same_bytes(cluster: Cluster, seed: int, tmp_path: Path) -> None:
-    asyncio.run(write_for_a_while(cluster, Ledger(seed + 40)))
+def check_that_replicas_are_equal(cluster: Cluster, copies: Path) -> None:
+    """Let all replicas come to the same index, stop the nodes, and compare the bytes."""
     wait_until("all replicas are at the same index", lambda: is_even(cluster), QUIET_SECONDS)
     cluster.crash(*(node.number for node in cluster.nodes))
     for shard in SHARDS:
         found = {
-            position_and_digest(cluster.directory / node.profile.id, shard, cluster.workers, tmp_path)
+            position_and_digest(cluster.directory / node.profile.id, shard, cluster.workers, copies)
             for node in cluster.nodes
         }
         assert len(found) == 1, f"replicas of shard {shard} differ: {found}"
+
+
+@pytest.mark.covers("CLU-13")
+def test_replicas_at_one_index_hold_the_same_bytes(cluster: Cluster, seed: int, tmp_path: Path) -> None:
+    asyncio.run(write_for_a_while(cluster, Ledger(seed)))
+    check_that_replicas_are_equal(cluster, tmp_path)
+
+
+async def write_while_a_node_is_erased(cluster: Cluster, ledger: Ledger, number: int) -> None:
+    """All commands go through the other nodes, and each is checked through the erased one in the end."""
+    node = cluster.node(number)
+    healthy = [other.url for other in cluster.nodes if other is not node]
+    async with stream_of_commits(ledger, healthy, cluster.key):
+        await asyncio.sleep(LOAD_SECONDS)
+        await asyncio.to_thread(cluster.crash, number)
+        cluster.erase(number)
+        cluster.restart(number)
+        await asyncio.to_thread(cluster.wait_ready, [number])
+        await asyncio.sleep(LOAD_SECONDS)
+    await ledger.check([node.url], cluster.key)
+
+
+@pytest.mark.covers("CLU-18", "CLU-15", "CLU-13")
+@pytest.mark.parametrize("distance", [0, 1])
+def test_an_erased_node_has_all_data_back_without_an_operator(
+    cluster: Cluster, seed: int, tmp_path: Path, distance: int
+) -> None:
+    victim = (cluster.system_leader() - 1 + distance) % 3 + 1
+    asyncio.run(write_while_a_node_is_erased(cluster, Ledger(seed), victim))
+    check_that_replicas_are_equal(cluster, tmp_path)

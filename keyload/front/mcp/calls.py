@@ -6,15 +6,19 @@ from the request being answered, whose target the edge has admitted (MCP-4, MCP-
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any, cast
 
+import msgspec
+from msgspec import UNSET
+
 from keyload.codec.decoding import decode_arguments, example_arguments
-from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.contract.operations import Operation
-from keyload.front.calls import Frame, Invoker, RequestContext
-from keyload.front.mcp import tools
+from keyload.front.calls import Frame, Invoker, Outcome, RequestContext, with_example
+from keyload.front.exchange import Disconnected
+from keyload.front.mcp import slips, tools
 from keyload.front.mcp.preflight import INVOKE
 from keyload.front.mcp.replies import Answer, Placeholder, failure, success
 from keyload.front.measures import Measures
@@ -107,15 +111,25 @@ class ToolCalls:
         return success(result, None, line)
 
     async def _run(self, exchange: Exchange) -> Answer:
-        tool_id = _target(exchange.context.frame)
+        try:
+            return await self._invoked(exchange)
+        except KeyLoadError as error:
+            if error.code in (ErrorCode.VALIDATION, ErrorCode.NOT_FOUND):
+                self._explain(exchange.context.frame, error)
+            raise
+
+    async def _invoked(self, exchange: Exchange) -> Answer:
+        tool_id = tools.invoke_target(exchange.context.frame.arguments)
         try:
             invocation = await self._gateway.invoke(f"{tools.SOURCE}:{tool_id}", {})
         except ToolNotFound:
+            near = slips.nearest(tool_id, self._operations)
             raise KeyLoadError(
                 ErrorCode.NOT_FOUND,
                 "There is no operation with this toolId.",
                 path="/toolId",
-                expected="a toolId that gateway_tools_search or gateway_tools_route found",
+                expected=("" if near is None else f"{near}, or another ")
+                + "toolId that gateway_tools_search or gateway_tools_route found",
             ) from None
         if isinstance(invocation.output, Answer):
             return invocation.output
@@ -123,6 +137,32 @@ class ToolCalls:
             raise invocation.error
         log.event(log.Category.TOOL_FAILED)
         raise _unexpected(exchange.context.frame.operation)
+
+    def _explain(self, frame: Frame, error: KeyLoadError) -> None:
+        """Show the call that was meant, else the smallest call of the target."""
+        slip = slips.find(frame.arguments, self._operations)
+        if slip is not None:
+            error.expected, error.example = slip
+        elif frame.operation is not None:
+            error.example = _call(frame.operation)
+
+    def called(self, frame: Frame) -> KeyLoadError:
+        """The refusal of a tool that is none of the three: how the operation it names is invoked (MCP-13)."""
+        name = frame.tool or ""
+        tool = slips.meant(name, tools.META_TOOLS)
+        error = KeyLoadError(
+            ErrorCode.NOT_FOUND,
+            "There are three tools; operations are none of them, gateway_tool_invoke runs those.",
+            path="/name",
+            expected=tool or "one of " + ", ".join(tools.META_TOOLS),
+        )
+        target = slips.meant(name, self._operations)
+        if target is not None:
+            slip = slips.find({"toolId": target, "arguments": frame.arguments}, self._operations)
+            arguments = _call(self._operations[target]) if slip is None else slip.example
+            error.expected = f"the tool {INVOKE} with the toolId {target}, as in the example"
+            error.example = {"name": INVOKE, "arguments": arguments}
+        return error
 
     def _adapter(self, operation: Operation) -> ToolFunction:
         """The local tool of one operation; it runs only as the admitted target (MCP-24, MCP-25)."""
@@ -132,10 +172,15 @@ class ToolCalls:
             if context.frame.tool != INVOKE or context.frame.operation is not operation:
                 raise KeyLoadError(ErrorCode.OWNERSHIP_LOST, "The call and its admitted target differ.")
             envelope = cast("dict[str, Any]", context.frame.arguments).get("arguments", {})
-            command_id, request = decode_arguments(operation, envelope)
-            outcome = await self._invoke(context.caller, operation, command_id, request)
+            try:
+                command_id, request = decode_arguments(operation, envelope)
+            except KeyLoadError as error:
+                error.path = f"/arguments{error.path or ''}"
+                raise
+            work = self._invoke(context.caller, operation, command_id, request)
+            outcome = await (_attended(context, work) if operation.runs_long else work)
             if outcome.problem is not None:
-                return failure(outcome.problem, outcome.request_id)
+                return failure(_placed(outcome.problem, operation), outcome.request_id)
             if outcome.payload is None:
                 raise RuntimeError("an outcome has a payload or a problem")
             return success(outcome.payload, outcome.request_id, f"{operation.title}: done.")
@@ -143,14 +188,24 @@ class ToolCalls:
         return adapter
 
 
-def _target(frame: Frame) -> str:
-    """The name an invocation aims at; a refusal shows the whole call when its target is known."""
+async def _attended(context: RequestContext, work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """A read that runs long ends when its caller leaves, who then gets no answer (MCP-40)."""
     try:
-        return tools.invoke_target(frame.arguments)
-    except KeyLoadError as error:
-        if frame.operation is not None:
-            error.example = {"toolId": frame.tool_id, "arguments": example_arguments(frame.operation)}
-        raise
+        return await context.while_connected(work)
+    except Disconnected:
+        raise KeyLoadError(ErrorCode.CANCELLED, "The caller has left.") from None
+
+
+def _call(operation: Operation) -> dict[str, Any]:
+    """The smallest valid arguments of `gateway_tool_invoke` for an operation."""
+    return {"toolId": operation.name, "arguments": example_arguments(operation)}
+
+
+def _placed(problem: Problem, operation: Operation) -> Problem:
+    """A problem of the execution, its path and example those of the tool's arguments."""
+    if operation.request is not None and problem.path is not UNSET:
+        problem = msgspec.structs.replace(problem, path=f"/arguments/request{problem.path}")
+    return with_example(problem, _call(operation))
 
 
 def _unexpected(operation: Operation | None) -> KeyLoadError:

@@ -45,7 +45,7 @@ your key decides.
 
 Success is `{{"result": ..., "requestId": "..."}}`. Failure has `isError` and `{{"error": ..., "requestId":
 ...}}`; a null `requestId` means that nothing was executed. Act on `error.errorCode`, never on the text;
-`path` and `expected` show what to correct.
+`path`, `expected` and `example` show what to correct, `retry` whether to send it again.
 
 ## Page reads
 

@@ -25,7 +25,8 @@ from keyload.contract.operations import Operation
 from keyload.front.calls import Invoker, RequestContext
 from keyload.front.mcp import guide
 from keyload.front.mcp.calls import Exchange, ToolCalls
-from keyload.front.mcp.replies import MAX_CONTROL_REPLY, MAX_DATA_REPLY, problem_tree
+from keyload.front.mcp.refusals import with_problem
+from keyload.front.mcp.replies import JSON_HEADERS, MAX_CONTROL_REPLY, MAX_DATA_REPLY, problem_tree
 from keyload.front.mcp.tools import META_TOOLS, tool_list
 from keyload.front.measures import Measures
 
@@ -124,10 +125,7 @@ class McpHost:
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
         exchange = _exchange(ctx)
         if params.name not in META_TOOLS or params.name != exchange.context.frame.tool:
-            raise _invalid(
-                ErrorCode.NOT_FOUND,
-                "There are three tools; operations are none of them, gateway_tool_invoke runs those.",
-            )
+            raise _protocol_error(self._calls.called(exchange.context.frame))
         answer = exchange.answer = await self._calls.answer(exchange)
         return {
             "content": [{"type": "text", "text": answer.summary}],
@@ -154,7 +152,7 @@ class McpHost:
 
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> Any:
         if str(params.uri) != guide.URI:
-            raise _invalid(ErrorCode.NOT_FOUND, "There is no resource with this URI.")
+            raise _invalid(ErrorCode.NOT_FOUND, "There is no resource with this URI.", "/uri", guide.URI)
         contents = types.TextResourceContents(uri=guide.URI, mime_type=guide.MEDIA_TYPE, text=self._guide)
         return types.ReadResourceResult(contents=[contents])
 
@@ -165,15 +163,18 @@ class McpHost:
 
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> Any:
         if params.name != guide.PROMPT:
-            raise _invalid(ErrorCode.NOT_FOUND, "There is no prompt with this name.")
+            raise _invalid(ErrorCode.NOT_FOUND, "There is no prompt with this name.", "/name", guide.PROMPT)
         if params.arguments:
-            raise _invalid(ErrorCode.VALIDATION, "This prompt takes no arguments.")
+            detail = "This prompt takes no arguments."
+            raise _invalid(ErrorCode.VALIDATION, detail, "/arguments", "no arguments")
         message = types.PromptMessage(role="user", content=types.TextContent(text=self._guide))
         return types.GetPromptResult(description=guide.DESCRIPTION, messages=[message])
 
 
 class _Reply:
-    """Sends the SDK's reply with the tool answer in its place, in pieces under back-pressure."""
+    """Sends the SDK's reply with the tool answer in its place, in pieces under back-pressure. A refusal of
+    the SDK's own gets its problem.
+    """
 
     def __init__(self, send: Send, exchange: Exchange) -> None:
         self._send = send
@@ -181,16 +182,25 @@ class _Reply:
         self._start: Message | None = None
 
     async def send(self, message: Message) -> None:
-        """Hold the start back until the body is there; pass on what carries no tool answer."""
-        answer = self._exchange.answer
-        if answer is None:
-            await self._send(message)
-        elif message["type"] == "http.response.start":
+        """Hold the start back until the body is there."""
+        if message["type"] == "http.response.start":
             self._start = message
-        elif self._start is not None:
-            start, self._start = self._start, None
+            return
+        assert self._start is not None
+        start, body, answer = self._start, message.get("body", b""), self._exchange.answer
+        if answer is None:
+            await self._whole(start, body)
+        else:
             cap = MAX_DATA_REPLY if self._exchange.in_data_lane else MAX_CONTROL_REPLY
-            await self._parts(start, self._exchange.placeholder.splice(message.get("body", b""), answer, cap))
+            await self._parts(start, self._exchange.placeholder.splice(body, answer, cap))
+
+    async def _whole(self, start: Message, body: bytes) -> None:
+        status, content = with_problem(start["status"], body)
+        if content is not body:
+            length = (b"content-length", str(len(content)).encode())
+            start = {"type": start["type"], "status": status, "headers": [*JSON_HEADERS, length]}
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": content})
 
     async def _parts(self, start: Message, parts: tuple[bytes, bytes, bytes]) -> None:
         length = str(sum(map(len, parts))).encode()
@@ -221,18 +231,24 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 def _exchange(ctx: Context) -> Exchange:
     request = ctx.request
     if request is None:
-        raise _invalid(ErrorCode.VALIDATION, "A call needs its own request.")
+        raise _invalid(ErrorCode.VALIDATION, "A call needs its own request.", "", "one request")
     return cast("Exchange", request.scope[EXCHANGE])
 
 
 def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
     if params is not None and params.cursor:
-        raise _invalid(ErrorCode.VALIDATION, "Lists have one page; there are no cursors.")
+        detail = "Lists have one page; there are no cursors."
+        raise _invalid(ErrorCode.VALIDATION, detail, "/cursor", "no cursor")
 
 
-def _invalid(code: ErrorCode, detail: str) -> MCPError:
+def _invalid(code: ErrorCode, detail: str, path: str, expected: str) -> MCPError:
+    """A refusal of parameters; `path` is a pointer inside them."""
+    return _protocol_error(KeyLoadError(code, detail, path=path, expected=expected))
+
+
+def _protocol_error(error: KeyLoadError) -> MCPError:
     """Invalid params (-32602) with the problem as its data."""
-    return MCPError(INVALID_PARAMS, detail, problem_tree(KeyLoadError(code, detail).problem))
+    return MCPError(INVALID_PARAMS, error.detail, problem_tree(error.problem))
 
 
 def _silence_the_sdk() -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from keyload.codec import schema
-from keyload.codec.decoding import decode
+from keyload.codec.decoding import decode, skeleton
 from keyload.contract.base import Record
+from keyload.contract.errors import KeyLoadError
 from keyload.contract.gateway import (
     GatewayInvokeArguments,
     GatewayRouteArguments,
@@ -197,4 +198,8 @@ def _match(match: Match) -> GatewayToolMatch:
 
 def _decode(kind: type[Record], tree: Any) -> Any:
     """Absent arguments are an empty object; integers are JSON numbers only (CON-7)."""
-    return decode(kind, {} if tree is None else tree, strict_integers=True)
+    try:
+        return decode(kind, {} if tree is None else tree, strict_integers=True)
+    except KeyLoadError as error:
+        error.example = skeleton(kind)
+        raise

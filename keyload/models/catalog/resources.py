@@ -24,6 +24,7 @@ from keyload.models.context import CommandContext, CommandHandler, ReadContext, 
 
 SCHEMA_MANAGE = capabilities.mask("SchemaManage")
 _GREATEST_VERSION = 2**63 - 1
+_CHANGEABLE = "the stored definition with other fieldPolicies, headerPolicies or paused"
 
 
 def _authorize(context: CommandContext, request: ConfigureResourceRequest) -> None:
@@ -38,9 +39,8 @@ def _configure(context: CommandContext, request: ConfigureResourceRequest) -> Re
         _check_replacement(stored, wanted, request.expected_schema_version)
     elif stored is not None:
         if stored != wanted:
-            refuse(
-                ErrorCode.UNSUPPORTED_CAPABILITY, "A resource of that name exists and is defined differently."
-            )
+            detail = "A resource of that name exists and is defined differently."
+            refuse(ErrorCode.UNSUPPORTED_CAPABILITY, detail, "/definition", "the stored definition")
         return stored
     elif wanted.schema_version != 1:
         refuse(ErrorCode.VALIDATION, "A new resource has schema version 1.", "/definition/schemaVersion", "1")
@@ -50,7 +50,8 @@ def _configure(context: CommandContext, request: ConfigureResourceRequest) -> Re
 
 def _check_replacement(stored: ResourceDefinition | None, wanted: ResourceDefinition, expected: int) -> None:
     if stored is None or stored.schema_version != expected:
-        refuse(ErrorCode.REVISION_CONFLICT, "The resource has another schema version.")
+        detail = "The resource has another schema version."
+        refuse(ErrorCode.REVISION_CONFLICT, detail, "/expectedSchemaVersion", "the stored schemaVersion")
     if expected == _GREATEST_VERSION:
         refuse(ErrorCode.RESOURCE_EXHAUSTED, "The schema version cannot rise further.")
     if wanted.schema_version != expected + 1:
@@ -62,16 +63,16 @@ def _check_replacement(stored: ResourceDefinition | None, wanted: ResourceDefini
         )
     same = replace(wanted, schema_version=stored.schema_version)
     if same == stored:
-        refuse(ErrorCode.VALIDATION, "The new definition changes nothing.", "/definition")
+        detail = "The new definition changes nothing."
+        refuse(ErrorCode.VALIDATION, detail, "/definition", _CHANGEABLE)
     if stored != replace(
         same,
         field_policies=stored.field_policies,
         header_policies=stored.header_policies,
         paused=stored.paused,
     ):
-        refuse(
-            ErrorCode.UNSUPPORTED_CAPABILITY, "Only policies and the pause switch of a resource can change."
-        )
+        detail = "Only policies and the pause switch of a resource can change."
+        refuse(ErrorCode.UNSUPPORTED_CAPABILITY, detail, "/definition", _CHANGEABLE)
 
 
 def _authorize_list(context: ReadContext, request: AdminResourcesRequest) -> None:
@@ -80,7 +81,7 @@ def _authorize_list(context: ReadContext, request: AdminResourcesRequest) -> Non
 
 def _list(context: ReadContext, request: AdminResourcesRequest) -> AdminResourcesPage:
     rows = FreshCatalog(context.reader).resources_after(
-        request.tenant_id, request.database_id, request.after_name
+        request.tenant_id, request.database_id, request.after_name, context.budget.charge
     )
     found = list(islice(rows, request.limit + 1))
     page = found[: request.limit]

@@ -5,7 +5,7 @@ The tables and their row types are declared in `keyload.contract.tables`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from keyload.codec.identity import PartitionKey
@@ -93,13 +93,14 @@ class FreshCatalog:
             yield _RESOURCE.decode(data)
 
     def resources_after(
-        self, tenant_id: str, database_id: str, name: str | None
+        self, tenant_id: str, database_id: str, name: str | None, charge: Callable[[int, int], None]
     ) -> Iterator[ResourceDefinition]:
-        """As `resources`, from the first name after `name`."""
+        """As `resources`, from the first name after `name`; `charge` hears of each record and its bytes."""
         start, end = table_range(RESOURCES, (tenant_id, database_id))
         if name is not None:
             start = row_key(RESOURCES, (tenant_id, database_id, name)) + b"\x00"
         for _, data in self._reader.scan(start, end):
+            charge(1, len(data))
             yield _RESOURCE.decode(data)
 
     def principal(self, principal_id: str) -> PrincipalRecord | None:

@@ -60,21 +60,24 @@ def _make_plan(definition: ResourceDefinition) -> CollectionPlan:
     )
 
 
-def open_collection(context: CommandContext | ReadContext, name: str) -> CollectionPlan:
-    """The collection of that name in the partition of the call.
+def open_collection(context: CommandContext | ReadContext, name: str, path: str) -> CollectionPlan:
+    """The collection of that name in the partition of the call; `path` is the member that names it.
 
     `NotFound` when there is none, `Validation` when the resource is of another kind or transaction domain
     (CMD-5).
     """
     if context.partition is None:
-        refuse(ErrorCode.VALIDATION, "Documents need a partition.")
+        refuse(ErrorCode.VALIDATION, "Documents need a partition.", path, "a call with a partition")
     tenant, database, domain, _ = context.partition
     definition = context.catalog.resource(tenant, database, name)
     if definition is None:
-        refuse(ErrorCode.NOT_FOUND, "The collection does not exist.")
+        refuse(ErrorCode.NOT_FOUND, "The collection does not exist.", path)
     plan = plan_of(definition) if definition.kind == ResourceKind.COLLECTION else None
     if plan is None:
-        refuse(ErrorCode.VALIDATION, "The resource is no collection.")
+        detail = "The resource is no collection."
+        refuse(ErrorCode.VALIDATION, detail, path, "the name of a resource of kind Collection")
     if plan.domain != domain:
-        refuse(ErrorCode.VALIDATION, "The collection belongs to another transaction domain.")
+        detail = "The collection belongs to another transaction domain."
+        expected = "a collection of the transactionDomainId of the call's partition"
+        refuse(ErrorCode.VALIDATION, detail, path, expected)
     return plan

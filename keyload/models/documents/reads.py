@@ -21,13 +21,13 @@ def _authorize(context: ReadContext, request: GetDocumentRequest) -> None:
 
 def _get(context: ReadContext, request: GetDocumentRequest) -> DocumentResult | None:
     reference = request.reference
-    plan = open_collection(context, reference.collection)
+    plan = open_collection(context, reference.collection, "/reference/collection")
     if context.partition is None or context.partition_number is None:
         return None
     stored = context.reader.get(document_key(context.partition_number, reference.collection, reference.id))
+    context.budget.charge(1, len(stored or b""))
     if stored is None:
         return None
-    context.budget.charge(1, len(stored))
     document = DOCUMENT.decode(stored)
     if document.deleted or not context.rights.sees_row(document.owner_id, document.project_id):
         return None

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from keyload.codec import instants
+from keyload.codec.faults import one_of
+from keyload.codec.places import pointer_of, shown
 from keyload.contract.catalog import RelationalColumnType, RelationalSchema
 from keyload.contract.errors import ErrorCode, KeyLoadError
 
@@ -41,25 +43,38 @@ def timestamp_columns(schema: RelationalSchema) -> frozenset[str]:
     )
 
 
-def check_value(plan: RowPlan, column: str, value: Any) -> None:
+def check_value(plan: RowPlan, column: str, value: Any, path: str) -> None:
     """`Validation` unless the column exists and a value that is not null has its type (REL-7, REL-8,
-    REL-11)."""
+    REL-11); `path` is the place of the value in the mutation.
+    """
     kind = plan.types.get(column)
     if kind is None:
-        _refuse("The row holds a member that is no column of the collection.")
+        detail = "The row holds a member that is no column of the collection."
+        _refuse(detail, path, one_of(plan.types, column))
     elif value is not None and not _fits(kind, value):
-        _refuse("A column of the row holds a value of another type.")
+        _refuse("A column of the row holds a value of another type.", path, f"null or {_EXPECTED[kind]}")
 
 
-def check_row(plan: RowPlan, row: dict[str, Any], document_id: str) -> None:
+def check_row(plan: RowPlan, row: dict[str, Any], document_id: str, path: str) -> None:
     """`Validation` unless the whole row has the form of the schema and the primary key of the document."""
     for column, value in row.items():
-        check_value(plan, column, value)
+        check_value(plan, column, value, path + pointer_of((column,)))
     for column in plan.required:
         if row.get(column) is None:
-            _refuse("A column that may not be null has no value.")
+            detail = "A column that may not be null has no value."
+            _refuse(detail, path + pointer_of((column,)), _EXPECTED[plan.types[column]])
     if row[plan.primary_key] != document_id:
-        _refuse("The primary key of the row differs from the document id.")
+        place = path + pointer_of((plan.primary_key,))
+        _refuse("The primary key of the row differs from the document id.", place, "the id of the document")
+
+
+_EXPECTED = {
+    RelationalColumnType.BOOLEAN: "true or false",
+    RelationalColumnType.TEXT: "a text",
+    RelationalColumnType.UTC_TIMESTAMP: "a timestamp with offset zero, such as 2026-10-05T12:00:00Z",
+    RelationalColumnType.FIXED_POINT: "a number",
+    RelationalColumnType.WHOLE_NUMBER: f"a whole number from {_INT64_MIN} to {_INT64_MAX}",
+}
 
 
 def _fits(kind: RelationalColumnType, value: Any) -> bool:
@@ -86,5 +101,5 @@ def _is_instant(text: str) -> bool:
     return True
 
 
-def _refuse(detail: str) -> None:
-    raise KeyLoadError(ErrorCode.VALIDATION, detail)
+def _refuse(detail: str, path: str, expected: str) -> None:
+    raise KeyLoadError(ErrorCode.VALIDATION, detail, path=shown(path), expected=expected)

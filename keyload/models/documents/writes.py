@@ -11,7 +11,7 @@ from typing import Any
 from keyload.codec import json_text
 from keyload.contract import capabilities
 from keyload.contract.documents import DeleteDocument, PatchDocument, PutDocument
-from keyload.contract.errors import ErrorCode
+from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.models.context import CommandContext, MutationHandler, Receipt, refuse
 from keyload.models.documents.collections import CollectionPlan, open_collection
 from keyload.models.documents.indexes import replace_entries
@@ -35,12 +35,12 @@ _EMPTY_TEXT = "{}"
 
 def _authorize(context: CommandContext, mutation: PutDocument | PatchDocument | DeleteDocument) -> None:
     if context.partition is None:
-        refuse(ErrorCode.VALIDATION, "Documents need a partition.")
+        refuse(ErrorCode.VALIDATION, "Documents need a partition.", "/collection", "a call with a partition")
     context.rights.require(context.partition[0], context.partition[1], mutation.collection, WRITE)
 
 
 def _open(context: CommandContext, collection: str) -> CollectionPlan:
-    plan = open_collection(context, collection)
+    plan = open_collection(context, collection, "/collection")
     if plan.from_events and not context.from_events:
         refuse(ErrorCode.PERMISSION_DENIED, "Only event projections change the documents of this collection.")
     return plan
@@ -53,7 +53,7 @@ def _check_row_scope(context: CommandContext, owner_id: str | None, project_id: 
 
 def _check_revision(expected: int | None, current: int) -> None:
     if expected is not None and expected != current:
-        refuse(ErrorCode.REVISION_CONFLICT, "The document has another revision.")
+        refuse(ErrorCode.REVISION_CONFLICT, "The document has another revision.", "/expectedRevision")
 
 
 def _put(context: CommandContext, mutation: PutDocument) -> Receipts:
@@ -80,7 +80,7 @@ def _check_and_index_put(
 ) -> None:
     new = json_text.check(mutation.json, object_only=True)
     if plan.rows is not None:
-        check_row(plan.rows, new, mutation.id)
+        check_row(plan.rows, new, mutation.id, "/json")
     old = None if before is None or before.deleted else json_text.check(before.json, object_only=True)
     if plan.policies:
         _check_fields_put(context.rights, plan, mutation, old, new)
@@ -136,13 +136,21 @@ def _patch(context: CommandContext, mutation: PatchDocument) -> Receipts:
     new = json_text.check(before.json, object_only=True)
     apply_patches(new, mutation.patches, paths, plan.rows)
     text = json_text.canonical(new).decode()
-    json_text.check(text, object_only=True)
-    if plan.rows is not None:
-        check_row(plan.rows, new, mutation.id)
+    _check_patched(plan, mutation, text, new)
     if plan.indexes:
         _index(context, plan, mutation.id, json_text.check(before.json, object_only=True), new)
     after = StoredDocument(before.revision + 1, text, before.owner_id, before.project_id, context.instant)
     return _store(context, key, mutation, after, before, stored)
+
+
+def _check_patched(plan: CollectionPlan, mutation: PatchDocument, text: str, row: dict[str, Any]) -> None:
+    """Where in the patched text something is wrong is not told: the caller may not see all of it."""
+    try:
+        json_text.check(text, object_only=True)
+        if plan.rows is not None:
+            check_row(plan.rows, row, mutation.id, "")
+    except KeyLoadError as error:
+        raise KeyLoadError(error.code, error.detail, path="/patches", expected=error.expected) from error
 
 
 def _delete(context: CommandContext, mutation: DeleteDocument) -> Receipts:

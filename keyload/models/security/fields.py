@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import msgspec
 
+from keyload.codec.places import pointer_of
 from keyload.contract.catalog import SensitiveFieldPolicy
 from keyload.contract.errors import ErrorCode, KeyLoadError
-from keyload.models.pointers import Steps, item_number, pointer_of, steps_of, value_at
+from keyload.models.pointers import Steps, item_number, steps_of, value_at
 from keyload.models.security.rights import Rights
 
 REPLACE_SENSITIVE = "document.replaceSensitive"
@@ -24,7 +25,6 @@ class FieldPolicy(msgspec.Struct, frozen=True):
     read: str
     use: str
     write: str
-    required: bool
 
 
 def compile_policies(policies: Sequence[SensitiveFieldPolicy]) -> tuple[FieldPolicy, ...]:
@@ -35,7 +35,6 @@ def compile_policies(policies: Sequence[SensitiveFieldPolicy]) -> tuple[FieldPol
             read=policy.raw_read_grant,
             use=policy.raw_use_grant,
             write=policy.write_grant,
-            required=policy.required_for_processing,
         )
         for policy in policies
     )

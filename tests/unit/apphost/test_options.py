@@ -15,10 +15,20 @@ from apphost.options import MAX_TEXT, MEASUREMENTS, SUITES, OptionError, read
 
 
 @pytest.mark.covers("TST-1", "CLI-17")
-def test_there_are_four_suites_and_five_measurements() -> None:
+def test_there_are_four_suites_and_nine_measurements() -> None:
     assert SUITES == ("unit", "scalar", "recovery", "rf3")
     assert [read([f"--suite={name}"]).suite for name in SUITES] == list(SUITES)
-    assert MEASUREMENTS == ("ram", "bench", "failover", "background", "catchup")
+    assert MEASUREMENTS == (
+        "ram",
+        "bench",
+        "failover",
+        "background",
+        "catchup",
+        "credentials",
+        "leftovers",
+        "hostile",
+        "stages",
+    )
     assert [read([f"--measure={name}"]).measure for name in MEASUREMENTS] == list(MEASUREMENTS)
     assert read([]).suite is None
 

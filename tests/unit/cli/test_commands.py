@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import socket
 import subprocess
 import sys
@@ -98,6 +99,25 @@ def test_no_key_and_no_node_are_told_apart() -> None:
     assert problems[1]["detail"].endswith("cannot be reached.")
     assert "missing.json" in problems[2]["detail"]
     assert "nothing" not in no_node.stderr
+
+
+@pytest.mark.covers("CLI-1")
+def test_a_problem_is_readable_on_a_terminal_and_still_one_object() -> None:
+    reader, writer = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "keyload.cli", "status", "http://127.0.0.1:5101", "missing.json"],
+        env={name: value for name, value in os.environ.items() if not name.startswith("KEYLOAD_API")},
+        stderr=writer,
+        timeout=60,
+        check=False,
+    )
+    os.close(writer)
+    shown = os.read(reader, 65_536).decode().replace("\r\n", "\n")
+    os.close(reader)
+    assert done.returncode == 1
+    problem = json.loads(shown)
+    assert shown == json.dumps(problem, indent=2, ensure_ascii=False) + "\n"
+    assert problem["retry"] == "never"
 
 
 @pytest.mark.covers("CLI-1", "CLI-4")

@@ -141,6 +141,20 @@ def test_a_valid_problem_is_raised(code: ErrorCode) -> None:
     assert caught.value.command_id == ID
 
 
+@pytest.mark.covers("HTTP-22", "HTTP-23")
+def test_an_exception_tells_place_expectation_example_and_retry() -> None:
+    with pytest.raises(KeyLoadError) as caught:
+        progress(WRITE, retries=0).answered(
+            answer(ErrorCode.VALIDATION, path="/a/0", expected="a text", example={"a": ["x"]}), 100.0
+        )
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith("Validation: ")
+    assert lines[1:] == ["  at /a/0", "  expected a text", '  for example {"a":["x"]}', "  retry never"]
+    with pytest.raises(KeyLoadError) as caught:
+        progress(WRITE, retries=0).answered(answer(ErrorCode.RECOVERY_REQUIRED, path=""), 100.0)
+    assert str(caught.value).splitlines()[1:] == ["  at the whole request", "  retry later"]
+
+
 BROKEN = [
     Answer(429, None),
     Answer(400, b""),

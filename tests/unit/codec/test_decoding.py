@@ -101,7 +101,7 @@ def test_a_computed_member_is_ignored_on_input(value: Any) -> None:
         ),
         (command(mutations=[PUT | {"access": {"ownerId": ""}}]), "/mutations/0/access/ownerId", "1..256"),
         (command(mutations=[PUT | {"json": "[]"}]), "/mutations/0/json", "object"),
-        (command(mutations=[PUT | {"json": '{"a":1,"a":2}'}]), "/mutations/0/json", "unique"),
+        (command(mutations=[PUT | {"json": '{"a":1,"a":2}'}]), "/mutations/0/json/a", "unique"),
         (command(mutations=[PUT | {"json": {}}]), "/mutations/0/json", "a text"),
         (command(commandId="x"), "/commandId", "guid"),
         (command(commandId="00000000-0000-0000-0000-000000000000"), "/commandId", "other than zero"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,8 @@ class RawConnection:
 
     async def close(self) -> None:
         self.writer.close()
-        await self.writer.wait_closed()
+        with suppress(ConnectionError):  # the node may have been first
+            await self.writer.wait_closed()
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
+from keyload.contract.operations import OPERATIONS
 from keyload.contract.security import PrincipalRecord
 from keyload.front.admission import DEFAULT_LIMITS, HttpGate, LaneFull, Lease, McpLimits
 from keyload.front.routes import admission_class, find, normal_path
@@ -21,7 +22,7 @@ def caller(name: str, tenant: str = "t") -> PrincipalRecord:
     return PrincipalRecord(id=name, tenant_id=tenant, grants=(), field_grants=())
 
 
-@pytest.mark.covers("ADM-6", "ADM-8", "ADM-9")
+@pytest.mark.covers("ADM-6", "ADM-8", "ADM-9", "CON-178")
 def test_31_heavy_reads_fit_and_the_32nd_is_refused_at_once() -> None:
     gate = HttpGate()
     leases = [gate.reserve("data-heavy", 0) for _ in range(31)]
@@ -59,7 +60,7 @@ def test_a_tenant_is_refused_at_its_257th_request_and_its_33rd_control_request()
         gate.verify(gate.reserve("control", 0), caller("another"))
 
 
-@pytest.mark.covers("ADM-9")
+@pytest.mark.covers("ADM-9", "CON-177")
 def test_full_data_lanes_leave_the_control_lane_open() -> None:
     gate = HttpGate()
     for _ in range(512):
@@ -72,7 +73,7 @@ def test_full_data_lanes_leave_the_control_lane_open() -> None:
         gate.reserve("control", 0)
 
 
-@pytest.mark.covers("ADM-6", "ADM-10")
+@pytest.mark.covers("ADM-6", "ADM-10", "CON-178")
 def test_the_charge_follows_the_declared_length_or_the_cap() -> None:
     def charge(kind: Kind, body: int | None) -> int:
         return HttpGate().reserve(kind, body).charge
@@ -154,7 +155,7 @@ CONTROL = {
 }
 
 
-@pytest.mark.covers("ADM-1", "ADM-2", "ADM-3")
+@pytest.mark.covers("ADM-1", "ADM-2", "ADM-3", "CON-177")
 def test_lanes_of_paths() -> None:
     def of(path: str) -> str:
         normal = normal_path(path)
@@ -163,6 +164,9 @@ def test_lanes_of_paths() -> None:
     assert of("/v1/admin/dispatch") == of("/V1/Admin/Dispatch/") == "control"
     assert of("/v1/commands") == of("/v1/status") == of("/v1/nothing") == "data-other"
     assert of("/v1/query") == of("/v1/QUERY/anything") == "data-heavy"
+    classes = {"control": "control", "delivery": "control", "heavy-read": "data-heavy", "data": "data-other"}
+    for operation in OPERATIONS.values():
+        assert of(operation.http_route) == operation.admission_class == classes[operation.lane]
 
 
 STEPS = st.lists(

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from keyload.codec.instants import instant_text
-from keyload.link.messages import Barrier, CatalogDelta, Command, Confirmed, Read
+from keyload.contract.operations import OPERATIONS
+from keyload.link.messages import Barrier, CatalogDelta, Command, Confirmed, Read, Usage
 
 from .hubs import READER, ROOT, VERSION, catalog, key, principal, run, until
-from .nodes import NOW, RawResponse, ask, commit, connect, get_document, node_of
+from .nodes import NOW, Node, RawResponse, ask, commit, connect, get_document, node_of
 from .peers import WorkerPeer
 
 LONGEST = "long." + "x" * 507  # 512 bytes
@@ -70,24 +71,64 @@ def barriers(peer: WorkerPeer) -> list[Barrier]:
     return [message for message in peer.received if isinstance(message, Barrier)]
 
 
-@pytest.mark.covers("SEC-1", "SEC-2", "SEC-3", "CON-31", "CON-32", "HTTP-5")
-def test_every_wrong_credential_gets_the_same_answer() -> None:
+ENDPOINTS = [
+    *((operation.http_method, operation.http_route) for operation in OPERATIONS.values()),
+    ("POST", "/v1/nothing"),
+    ("DELETE", "/v1/documents/get"),
+    ("GET", "/metrics"),
+    ("GET", "/admin/cluster/replace"),
+]
+"""Everything that looks at a credential, `/mcp` beside it."""
+
+
+async def answers_to(node: Node, method: str, target: str, values: list[str]) -> tuple[Any, ...]:
+    headers = [("authorization", value) for value in values]
+    return without_date(await ask(node, method, target, b"{}", headers=headers, key_text=None))
+
+
+@pytest.mark.covers("SEC-1", "SEC-2", "SEC-3", "CON-31", "CON-32", "CON-36", "HTTP-5")
+def test_every_wrong_credential_gets_the_same_answer_everywhere() -> None:
     async def main() -> None:
         async with node_of(catalog(*ROWS)) as node:
-            answers: dict[str, Any] = {}
-            for name, values in WRONG.items():
-                headers = [("authorization", value) for value in values]
-                for path in ("/v1/documents/get", "/v1/nothing"):
-                    response = await ask(node, "POST", path, get_document(), headers=headers, key_text=None)
-                    answers[f"{name} {path}"] = without_date(response)
-            (first, *others) = answers.values()
+            found = {
+                (name, *endpoint): await answers_to(node, *endpoint, values)
+                for endpoint in ENDPOINTS
+                for name, values in WRONG.items()
+            }
+            (first, *others) = found.values()
             assert others == [first] * len(others)
             assert first[0] == 401
             assert first[1]["www-authenticate"] == "Bearer"
             assert "x-keyload-request-id" not in first[1]
             assert b"Unauthenticated" in first[2]
             sent = [message for peer in node.peers for message in peer.received]
-            assert not any(isinstance(message, Read | Command) for message in sent)
+            assert not any(isinstance(message, Read | Command | Usage) for message in sent)
+            await node.idle()
+
+    run(main(), 120)
+
+
+@pytest.mark.covers("SEC-3")
+def test_no_wrong_credential_is_refused_before_the_barrier_that_could_make_it_right() -> None:
+    """Otherwise the time of the answer would tell what is wrong with it."""
+
+    async def main() -> None:
+        async with node_of(catalog(*ROWS)) as node:
+            peer = node.peers[0]
+            for name, values in WRONG.items():
+                held: list[Barrier] = []
+                peer.behaviour = lambda message, held=held: (
+                    held.append(message) or () if isinstance(message, Barrier) else peer.answer(message)
+                )
+                asked = asyncio.create_task(answers_to(node, "POST", "/v1/documents/get", values))
+                await until(lambda held=held: bool(held))
+                await asyncio.sleep(0)
+                assert not asked.done(), name
+                peer.behaviour = peer.answer
+                while not asked.done():
+                    peer.say(*(Confirmed(held.pop().call, VERSION) for _ in range(len(held))))
+                    await asyncio.sleep(0.002)
+                assert (await asked)[0] == 401
             await node.idle()
 
     run(main())
@@ -181,11 +222,11 @@ def test_without_a_confirmed_catalog_nobody_is_served() -> None:
 def test_mcp_refuses_wrong_credentials_alike() -> None:
     async def main() -> None:
         async with node_of(catalog(*ROWS)) as node:
-            answers: list[Any] = []
-            for values in WRONG.values():
-                headers = [("authorization", value) for value in values]
-                response = await ask(node, "POST", "/mcp", b"{}", headers=headers, key_text=None)
-                answers.append(without_date(response))
+            answers = [
+                await answers_to(node, method, "/mcp", values)
+                for method in ("POST", "GET", "DELETE")
+                for values in WRONG.values()
+            ]
             assert answers == [answers[0]] * len(answers)
             assert (answers[0][0], answers[0][1]["www-authenticate"]) == (401, "Bearer")
             assert b'"id":null' in answers[0][2]

@@ -15,16 +15,19 @@ from keyload.contract.errors import ErrorCode
 from keyload.front.admission import DEFAULT_LIMITS
 from keyload.front.app import FrontSettings
 from keyload.front.exchange import Timeouts
-from keyload.link.messages import Barrier, Read
+from keyload.link.messages import Barrier, Cancel, Command, Read, Reply
+from tests.unit.front_mcp.support import headers_for, message
 
 from .hubs import run, until
-from .nodes import Node, RawConnection, ask, bearer, connect, get_document, node_of
+from .nodes import Node, RawConnection, ask, bearer, commit, connect, get_document, node_of
+from .peers import WorkerPeer
 
 CHUNKED = ("transfer-encoding", "chunked")
 SMALL = FrontSettings(
     shards=6,
     http=msgspec.structs.replace(DEFAULT_LIMITS, max_body_bytes=4_096, max_control_body_bytes=1_024),
 )
+INVOCATION = {"toolId": "keyload_documents_commit", "arguments": {"request": commit()}}
 BODY = msgspec.json.encode(get_document())
 
 
@@ -213,6 +216,46 @@ def test_a_peer_that_leaves_before_its_answer_leaves_nothing() -> None:
             await node.idle()
 
     run(main())
+
+
+@pytest.mark.covers("ADM-16", "MCP-41", "CMD-27")
+@pytest.mark.parametrize("path", ["/v1/commands", "/mcp"])
+def test_a_command_whose_caller_leaves_keeps_its_slot_and_runs_on(path: str) -> None:
+    async def main() -> None:
+        async with node_of() as node:
+            held: list[tuple[WorkerPeer, Command]] = []
+            for peer in node.peers:
+                hold_commands(peer, held)
+            body, headers = msgspec.json.encode(commit()), [bearer()]
+            if path == "/mcp":
+                body = message("tools/call", {"name": "gateway_tool_invoke", "arguments": INVOCATION})
+                headers += headers_for(body).items()
+            async with connect(node) as connection:
+                await connection.send("POST", path, headers, body)
+                await until(lambda: bool(held))
+            assert (await ask(node, "GET", "/health/live", key_text=None)).status == 200
+            assert node.front.gate.status().node.commands == 1
+            assert node.hub.outstanding == 1
+            ((peer, command),) = held
+            assert not any(isinstance(told, Cancel) for told in peer.received)
+            peer.say(Reply(command.call, b"{}"))
+            await node.idle()
+            assert node.hub.outstanding == 0
+
+    run(main())
+
+
+def hold_commands(peer: WorkerPeer, held: list[tuple[WorkerPeer, Command]]) -> None:
+    """Commands get no answer for now."""
+    normal = peer.answer
+
+    def behave(message: Any) -> Any:
+        if isinstance(message, Command):
+            held.append((peer, message))
+            return ()
+        return normal(message)
+
+    peer.behaviour = behave
 
 
 @pytest.mark.covers("ADM-7")

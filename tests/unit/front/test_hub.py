@@ -53,6 +53,7 @@ def command(hub: WorkerHub, shard: int = 0) -> Any:
     )
 
 
+@pytest.mark.covers("CLU-8")
 def test_calls_reach_the_worker_of_their_shard_and_one_turn_makes_one_frame() -> None:
     async def main() -> None:
         async with hub_of(2) as (hub, peers, _):

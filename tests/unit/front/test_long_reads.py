@@ -10,7 +10,9 @@ import pytest
 
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.operation import Operation
+from keyload.front.exchange import Disconnected, Exchange, Timeouts
 from keyload.link.messages import Barrier, Cancel, CatalogDelta, Confirmed, Read, Reply
+from tests.unit.front_mcp.support import headers_for, message
 
 from .hubs import hub_of, principal, run, until
 from .nodes import ask, bearer, connect, get_document, node_of
@@ -100,6 +102,59 @@ def test_a_caller_that_leaves_ends_its_long_read() -> None:
             await node.idle()
             node.peers[0].behaviour = node.peers[0].answer
             assert (await ask(node, "POST", "/v1/documents/get", get_document())).status == 200
+
+    run(main())
+
+
+@pytest.mark.covers("STO-14", "MCP-40", "ADM-25")
+@pytest.mark.parametrize("modern", [True, False], ids=["modern", "handshake"])
+def test_an_agent_that_leaves_ends_its_long_read(modern: bool) -> None:
+    arguments = {"toolId": "keyload_documents_get", "arguments": {"request": get_document()}}
+    body = message("tools/call", {"name": "gateway_tool_invoke", "arguments": arguments}, modern=modern)
+    headers = [bearer(), *headers_for(body, modern=modern).items()]
+
+    async def main() -> None:
+        async with node_of(workers=1) as node:
+            held = silent_reads(node.peers[0])
+            async with connect(node) as connection:
+                await connection.send("POST", "/mcp", headers, body)
+                await until(lambda: bool(held))
+                assert not node.front.gate.idle
+            await until(lambda: cancelled(node.peers[0]) == [held[0].call])
+            await node.idle()
+            assert node.hub.outstanding == 0
+            node.peers[0].behaviour = node.peers[0].answer
+            async with connect(node) as connection:
+                await connection.send("POST", "/mcp", headers, body)
+                reply = await connection.response()
+                assert reply.json["result"]["isError"] is False
+                await connection.send("POST", "/mcp", headers, body)
+                assert (await connection.response()).status == 200
+
+    run(main())
+
+
+@pytest.mark.covers("MCP-40", "ADM-7")
+def test_work_whose_peer_left_is_awaited_before_its_lease_is_given_back() -> None:
+    async def main() -> None:
+        over = asyncio.Event()
+        ended: list[str] = []
+
+        async def stubborn() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await over.wait()
+                ended.append("work")
+
+        async def leave() -> dict[str, Any]:
+            return {"type": "http.disconnect"}
+
+        exchange = Exchange({}, leave, leave, Timeouts())  # type: ignore[arg-type]
+        asyncio.get_running_loop().call_later(0.02, over.set)
+        with pytest.raises(Disconnected):
+            await exchange.while_connected(stubborn())
+        assert ended == ["work"]
 
     run(main())
 

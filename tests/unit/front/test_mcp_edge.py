@@ -10,6 +10,7 @@ import pytest
 
 from keyload.front.admission import DEFAULT_LIMITS, McpLimits
 from keyload.front.app import FrontSettings
+from keyload.front.hosts import Hosts
 from keyload.link.messages import Command
 from tests.unit.front_mcp.support import headers_for, message
 
@@ -174,7 +175,7 @@ def test_a_call_that_runs_at_shutdown_is_finished() -> None:
 
 @pytest.mark.covers("MCP-1", "MCP-6")
 def test_only_pages_of_the_node_and_of_this_machine_may_send() -> None:
-    settings = FrontSettings(shards=6, origin="https://db.example.org")
+    settings = FrontSettings(shards=6, hosts=Hosts("https://db.example.org"))
     known = ["https://db.example.org", "https://db.example.org:443", "http://localhost:6274", "http://[::1]"]
     foreign = ["https://db.example.org.evil.example", "http://db.example.org", "https://evil.example", "null"]
     nonsense = ["", "file://", "http://localhost/path", "http://localhost:99999", "localhost", "é" * 2]

@@ -14,11 +14,11 @@ from keyload.contract.errors import ErrorCode
 from keyload.contract.operations import OPERATIONS
 from keyload.front.app import FrontSettings
 from keyload.front.measures import BOUNDS, LANES, Histogram
-from keyload.front.scrape import ROLES
+from keyload.front.scrape import MAX_AT_ONCE, ROLES
 from keyload.link.messages import Command, Reply, Usage
 from tests.unit.front_mcp.support import headers_for, message
 
-from .hubs import READER, run
+from .hubs import READER, run, until
 from .metrics import Family, parse
 from .nodes import Node, RawResponse, ask, bearer, commit, connect, get_document, node_of
 from .peers import USAGE, refusal
@@ -76,6 +76,26 @@ def test_an_administrator_and_the_scrape_token_read_metrics_and_nobody_else() ->
                     await connection.send(method, "/metrics", [bearer(TOKEN)])
                     head = await connection.reader.readuntil(b"\r\n\r\n")
                     assert head.startswith(b"HTTP/1.1 404 ")
+
+    run(main())
+
+
+@pytest.mark.covers("CLU-29", "ADM-3", "ADM-9")
+def test_a_few_requests_are_answered_at_once_and_the_next_is_told_to_come_again() -> None:
+    async def main() -> None:
+        async with node_of(settings=settings(), call_ms=600) as node:
+            for peer in node.peers:
+                peer.behaviour = lambda message: ()
+            waiting = [asyncio.create_task(scrape(node)) for _ in range(MAX_AT_ONCE)]
+            await until(lambda: node.front.scrape.held == MAX_AT_ONCE)
+            for key_text in (TOKEN, None):
+                refused = await scrape(node, key_text)
+                assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+                assert refused.json["errorCode"] == "ResourceExhausted"
+            assert node.front.gate.idle, "it draws on no lane"
+            assert [answer.status for answer in await asyncio.gather(*waiting)] == [200] * MAX_AT_ONCE
+            assert node.front.scrape.held == 0
+            assert (await scrape(node)).status == 200
 
     run(main())
 

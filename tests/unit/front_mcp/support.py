@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ import msgspec
 from hypercorn.asyncio import serve
 from hypercorn.config import Config, Sockets
 
+from keyload.codec.credentials import Credential
 from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.contract.operations import OPERATIONS, Operation
 from keyload.contract.security import PrincipalRecord
@@ -25,9 +26,14 @@ KEYS = {"alice.secret": "alice", "bob.secret": "bob"}
 Function = Callable[[Caller, str | None, Any], Awaitable[bytes]]
 
 
+async def stay(work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """The peer of a test never leaves."""
+    return await work
+
+
 def caller(principal_id: str = "alice") -> Caller:
     principal = PrincipalRecord(id=principal_id, tenant_id="acme", grants=(), field_grants=())
-    return Caller(principal, "key", 1)
+    return Caller(principal, Credential("key", ""), 1)
 
 
 class Functions:
@@ -124,7 +130,7 @@ class Driver:
             "raw_path": b"/mcp",
             "query_string": b"",
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-            "keyload": RequestContext(who or caller(), frame),
+            "keyload": RequestContext(who or caller(), frame, stay),
         }
         return await drive(self.host, scope)
 
@@ -205,7 +211,7 @@ def edge(host: McpHost) -> Any:
             who = KEYS.get(given.removeprefix("Bearer "))
             if who is None:
                 raise KeyLoadError(ErrorCode.UNAUTHENTICATED, "There is no valid key.")
-            scope["keyload"] = RequestContext(caller(who), inspect(body, OPERATIONS))
+            scope["keyload"] = RequestContext(caller(who), inspect(body, OPERATIONS), stay)
         except KeyLoadError as error:
             status, text = early_error(error)
             headers = [(b"content-type", b"application/json"), (b"content-length", str(len(text)).encode())]

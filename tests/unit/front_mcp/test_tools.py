@@ -25,6 +25,7 @@ from tests.unit.front_mcp.support import (
     drive,
     headers_for,
     message,
+    stay,
     with_driver,
 )
 from tests.unit.gateway.catalog import TYPES
@@ -465,7 +466,7 @@ def test_a_target_that_differs_from_the_admitted_one_never_runs() -> None:
             "method": "POST",
             "path": "/mcp",
             "headers": [(name.encode(), value.encode()) for name, value in headers_for(body).items()],
-            "keyload": RequestContext(caller(), admitted),
+            "keyload": RequestContext(caller(), admitted, stay),
         }
         failed(await drive(driver.host, scope), "OwnershipLost")
 

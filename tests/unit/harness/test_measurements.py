@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from harness import background, failover
+from harness import background, credentials, failover
 from harness.catchup import memory
 from harness.faults import FaultKind, draw
 from harness.metrics import read_replicas
@@ -44,6 +44,21 @@ def test_failover_counts_what_came_in_time() -> None:
     made = failover.table(trials)
     assert [row.met for row in made.rows[:2]] == [False, False]
     assert len(made.raw["leading worker"]) == len(made.raw["leading node"]) == 50
+
+
+@pytest.mark.covers("TST-27")
+def test_the_times_of_refusals_are_held_against_the_quickest() -> None:
+    made = credentials.table(
+        {"POST /mcp": [{"a": 0.002, "b": 0.0021, "c": 0.0022}, {"a": 0.002, "b": 0.0021}]}
+    )
+    assert [(row.unit, [round(value, 6) for value in row.values]) for row in made.rows] == [
+        ("%", [10.0, 5.0]),
+        ("ms", [2.1, 2.0]),
+    ]
+    assert made.rows[0].met
+    assert credentials.table({"x": [{"a": 1.0, "b": 1.11}]}).rows[0].met is False
+    assert made.raw["POST /mcp, a"] == [2.0, 2.0]
+    assert credentials.middle_half([9.0, 1.0, 2.0, 4.0, 0.0, 3.0, 5.0, 99.0]) == 3.5
 
 
 @pytest.mark.covers("TST-27")

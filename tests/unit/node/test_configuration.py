@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 import zmq
 
+from keyload.contract.limits import LIMITS
 from keyload.node.configuration import SettingsError, load, settings_of
 from keyload.node.launching import guard_digest, identity, worker_launch
 from keyload.node.settings import NodeSettings
 
+WITHOUT_MODEL = ("read.maxConcurrentAnalytical", "outbox.reservedRecords", "outbox.reservedBytes")
+"""Settings of models that this version does not have: queries, searches, projections."""
 INCARNATION = "0d9c4b0a-8f0e-4c55-9b42-5f4a6f1c1f00"
 SIGNING_KEY = base64.b64encode(bytes(range(32))).decode()
 ADMIN_KEY = "root." + "s" * 32
@@ -329,6 +332,21 @@ def test_a_missing_and_an_oversized_file_are_refused(tmp_path: Path) -> None:
         load(tmp_path / "nothing", {})
     with pytest.raises(SettingsError, match="larger than"):
         load(written(tmp_path, " " * (1 << 20) + "{}"), {})
+
+
+@pytest.mark.covers("ADM-20", "ADM-21")
+def test_a_limit_is_settable_exactly_when_the_contract_says_so() -> None:
+    """Client-side limits of the contract are settings of clients, not of a node."""
+    for key, limit in LIMITS.items():
+        if key.startswith("replayWorker."):
+            continue
+        tree: Any = limit.value
+        for name in reversed(key.split(".")):
+            tree = {name: tree}
+        if limit.configurable and key not in WITHOUT_MODEL:
+            settings_of(alone(**tree))
+        else:
+            assert "no such setting" in fault(alone(**tree)), key
 
 
 @pytest.mark.covers("SEC-6")

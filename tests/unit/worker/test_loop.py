@@ -18,7 +18,7 @@ from keyload.contract.shared import CommitReceipt
 from keyload.front.scrape import WorkerState
 from keyload.link import framing
 from keyload.link.launch import CommandLimits
-from keyload.link.messages import Confirmed, Read, Refusal, Reply, Usage
+from keyload.link.messages import Cancel, Confirmed, Read, Refusal, Reply, Usage
 from keyload.models.partitions import load_meta
 from keyload.storage.pages import PAGE_BYTES
 from keyload.worker import loop, space
@@ -160,7 +160,51 @@ def test_more_commands_than_the_gate_holds_are_refused_and_leave_no_trace(start:
     assert (counts["commands"], counts["retainedBytes"], counts["tenants"]) == (0, 0, [])
 
 
-@pytest.mark.covers("STO-12", "STO-19")
+@pytest.mark.covers("ADM-12", "ADM-21", "CON-177")
+def test_a_full_queue_of_a_shard_takes_control_commands_and_no_others(start: Start) -> None:
+    worker = start(absent_peers=True, call_ms=1500, commands=CommandLimits(writer_queue=2))
+    data = [worker.command("keyload_admin_dispatch", True, None, uuid.uuid4()) for _ in range(3)]
+    control = msgspec.structs.replace(data[0], call=worker.number(), control=True)
+    worker.send(*data, control)
+    assert problem(worker.answer(data[2].call)).error_code == "ResourceExhausted"
+    counts = usage_of(worker)
+    assert (counts["commands"], counts["controlCommands"]) == (2, 1)
+    assert problem(worker.answer(control.call)).error_code == "OwnershipLost"
+
+
+@pytest.mark.covers("ADM-16")
+def test_a_command_that_was_admitted_keeps_its_slot_whatever_the_front_takes_back(start: Start) -> None:
+    worker = start(absent_peers=True, call_ms=3000, commands=CommandLimits(max_commands=1))
+    admitted = worker.command("keyload_admin_dispatch", True, None, uuid.uuid4())
+    worker.send(admitted, Cancel(admitted.call))
+    counts = usage_of(worker)
+    assert counts["commands"] == 1
+    refused = worker.command("keyload_admin_dispatch", True, None, uuid.uuid4())
+    worker.send(refused)
+    assert problem(worker.answer(refused.call)).error_code == "ResourceExhausted"
+    assert not worker.has_answer(admitted.call)
+    assert problem(worker.answer(admitted.call)).error_code == "OwnershipLost"
+    assert usage_of(worker)["commands"] == 0
+
+
+@pytest.mark.covers("ADM-15", "ADM-24", "CON-179")
+def test_a_refused_command_has_used_no_identity_and_runs_when_it_comes_again(start: Start) -> None:
+    worker = start(commands=CommandLimits(max_commands=1))
+    worker.wait_ready()
+    worker.configure_collection()
+    trees = [put("key", name, "{}") for name in ("a", "b")]
+    commands = [
+        worker.command("keyload_documents_commit", tree, "key", uuid.UUID(tree["commandId"]))
+        for tree in trees
+    ]
+    worker.send(*commands)
+    assert revision_of(worker.answer(commands[0].call)) == 1
+    assert problem(worker.answer(commands[1].call)).error_code == "ResourceExhausted"
+    assert document(worker.read_document("key", "b")) is None
+    assert revision_of(worker.commit(trees[1])) == 1
+
+
+@pytest.mark.covers("STO-12", "STO-19", "ADM-24")
 @pytest.mark.parametrize("bound", [{"minimum_free_bytes": 1 << 62}, {"maximum_bytes": 1 << 12}])
 def test_without_room_new_writes_are_refused_and_reads_go_on(start: Start, bound: dict[str, int]) -> None:
     first = start()

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import zmq
 
 from keyload.consensus import Entry, Message, MessageKind, decode_messages, encode_messages
+from keyload.contract.errors import ErrorCode, KeyLoadError
 from keyload.link import framing
 from keyload.link.launch import WorkerLaunch
 from keyload.link.messages import Command, Forward, ForwardReply, PeerToPeer, Raft, Refusal, Reply
@@ -40,6 +42,7 @@ class Leader:
         self.inbox.curve_server = True
         self.inbox.bind(f"tcp://{two.host}:{two.port}")
         self._heartbeat_at = 0.0
+        self.term = TERM
 
     def _socket(self, kind: int, public: str, secret: str) -> zmq.Socket[bytes]:
         socket = self.context.socket(kind)
@@ -57,7 +60,7 @@ class Leader:
         if now < self._heartbeat_at:
             return
         self._heartbeat_at = now + HEARTBEAT_SECONDS
-        beat = encode_messages([Message(MessageKind.HEARTBEAT, 2, 1, TERM)])
+        beat = encode_messages([Message(MessageKind.HEARTBEAT, 2, 1, self.term)])
         self.send([Raft(shard, beat) for shard in range(SHARDS + 1)])
 
     def forwarded(self) -> Forward:
@@ -143,6 +146,25 @@ def test_a_broken_answer_of_the_leader_is_an_unknown_outcome(start: Start, paylo
     command = dispatch(worker)
     leader.send([ForwardReply(leader.forwarded().call, True, payload)])
     assert problem(answered(worker, leader, command)).error_code == "UnknownWriteOutcome"
+
+
+@pytest.mark.covers("CMD-27", "CLU-11", "SEC-3")
+@pytest.mark.parametrize(
+    ("leaders", "told"), [(1, "Unauthenticated"), (2, "UnknownWriteOutcome"), (3, "UnknownWriteOutcome")]
+)
+def test_a_key_that_ended_between_two_leaders_leaves_the_outcome_unknown(
+    start: Start, leaders: int, told: str
+) -> None:
+    """The first may have committed the command; its successor refuses before it looks for the outcome."""
+    worker, leader = start(call_ms=60_000)
+    command = dispatch(worker)
+    forward = leader.forwarded()
+    for _ in range(1, leaders):
+        leader.term += 1
+        forward = leader.forwarded()
+    refusal = KeyLoadError(ErrorCode.UNAUTHENTICATED, "There is no valid current identity.")
+    leader.send([ForwardReply(forward.call, True, msgspec.msgpack.encode(refusal.problem))])
+    assert problem(answered(worker, leader, command)).error_code == told
 
 
 @pytest.mark.covers("CLU-20", "CLU-22")
