@@ -88,7 +88,8 @@ def _expected_frame(data: bytes) -> tuple[str, str | None, str | None, str | Non
     if not (params is None or isinstance(params, dict)):
         raise Refused("no params")
     number = tree.get("id", "")
-    if number.__class__ is not str and not (number.__class__ is int and -(2**63) <= number < 2**63):
+    short = number.__class__ is str and len(number) <= 1024
+    if not short and not (number.__class__ is int and -(2**63) <= number < 2**63):
         raise Refused("no id")
     if tree["method"] != "tools/call" or not params:
         return tree["method"], None, None, None

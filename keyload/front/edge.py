@@ -162,9 +162,13 @@ class Edge:
     async def _serve_scrape(self, exchange: Exchange) -> None:
         try:
             with self._scrape.place():
-                await exchange.write(await self._scrape.answer(exchange.scope["headers"]))
+                response = await self._scrape.answer(exchange.scope["headers"])
         except KeyLoadError as error:
-            await exchange.write(responses.failure(error))
+            response = responses.failure(error)
+        except Exception as error:
+            log.failure(log.Category.REQUEST_FAILED, error)
+            response = responses.failure(lost())
+        await exchange.write(response)
         await exchange.finish()
 
     async def _serve_beside(
@@ -185,6 +189,9 @@ class Edge:
                 response = responses.failure(error)
             except Disconnected:
                 return
+            except Exception as error:
+                log.failure(log.Category.REQUEST_FAILED, error)
+                response = responses.failure(lost())
             await exchange.write(response)
         finally:
             if lease is not None:

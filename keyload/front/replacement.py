@@ -121,7 +121,7 @@ def read_wish(body: bytes) -> tuple[str, Node]:
         read_origin(wish.new.public_endpoint)
         address = read_address(wish.new.peer_address)
         z85.decode(wish.new.public_key)
-    except ValueError:
+    except (ValueError, KeyError):  # KeyError is how z85 says that a character is none of its own
         detail = "The request does not name a voter and the entry of its successor."
         expected = '{"node": id, "with": {"id", "publicEndpoint", "peerAddress", "publicKey"}}'
         raise KeyLoadError(ErrorCode.VALIDATION, detail, path="", expected=expected) from None

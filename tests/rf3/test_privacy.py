@@ -79,10 +79,10 @@ async def fail_over_http(spy: Eavesdropper) -> None:
             # The path of a refusal names members, and so the one that nothing knows.
             allowed = ("payload",) if value == {payload: payload} and member == "access" else ()
             await spy.fails(COMMANDS, spy.commit(spy.put(**{member: value})), wrong, allowed=allowed)
-    for text in (f'{{"a":"{payload}"', f'"{payload}"', f'{{"{payload}":1e9999}}', f'["{payload}"]'):
+    for text in (f'{{"a":"{payload}"', f'"{payload}"', f'["{payload}"]'):
         await spy.fails(COMMANDS, spy.commit(spy.put(json=text)), wrong)
-    twice = f'{{"{payload}":1,"{payload}":2}}'
-    await spy.fails(COMMANDS, spy.commit(spy.put(json=twice)), wrong, allowed=("payload",))
+    for named in (f'{{"{payload}":1e9999}}', f'{{"{payload}":1,"{payload}":2}}'):  # the path tells its sender
+        await spy.fails(COMMANDS, spy.commit(spy.put(json=named)), wrong, allowed=("payload",))
     for member in ("commandId", "partition", "mutations"):
         await spy.fails(COMMANDS, spy.commit(spy.put()) | {member: payload}, wrong)
     await spy.fails(COMMANDS, spy.commit(), wrong)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, cast
 
@@ -21,6 +22,10 @@ from keyload.link import log
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\n"
 MAX_REQUESTS = 1_000_000
+MAX_EMPTY_BYTES = 64
+"""Of empty lines before a request, which clients of old sent behind a body."""
+
+_EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 
 
 class Host(Protocol):
@@ -53,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._client: Address = None
         self._server: Address = None
         self._buffer = b""
+        self._skipped = 0
         self._searched = 0  # so much of the buffer holds no end of a head
         self._call: Call | None = None
         self._task: asyncio.Task[None] | None = None
@@ -179,9 +185,14 @@ class Connection(asyncio.Protocol):
 
     def _next(self) -> None:
         """Begin with the next request when its head is here."""
-        while self._buffer.startswith(b"\r\n"):
-            self._buffer = self._buffer[2:]
+        empty = _EMPTY_LINES.match(self._buffer)
+        if empty is not None:
+            self._buffer = self._buffer[empty.end() :]
             self._searched = 0
+            self._skipped += empty.end()
+            if self._skipped > MAX_EMPTY_BYTES:
+                self._refuse(400)
+                return
         buffer = self._buffer
         at = buffer.find(heads.END, self._searched)
         try:
@@ -205,6 +216,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, head: Head) -> None:
         self._requests += 1
+        self._skipped = 0
         if self._requests >= MAX_REQUESTS:
             self.ending = True
         call = Call(self, head)

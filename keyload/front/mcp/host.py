@@ -26,13 +26,22 @@ from keyload.front.calls import Invoker, RequestContext
 from keyload.front.mcp import guide
 from keyload.front.mcp.calls import Exchange, ToolCalls
 from keyload.front.mcp.refusals import with_problem
-from keyload.front.mcp.replies import JSON_HEADERS, MAX_CONTROL_REPLY, MAX_DATA_REPLY, problem_tree
+from keyload.front.mcp.replies import (
+    JSON_HEADERS,
+    MAX_CONTROL_REPLY,
+    MAX_DATA_REPLY,
+    early_error,
+    problem_tree,
+)
 from keyload.front.mcp.tools import META_TOOLS, tool_list
 from keyload.front.measures import Measures
 
 EXCHANGE = "keyload.exchange"
 PIECE_BYTES = 262_144
 MAX_BODY_BYTES = 33_554_432
+_TOO_LONG = KeyLoadError(
+    ErrorCode.BUDGET_EXCEEDED, f"The reply is longer than the {MAX_CONTROL_REPLY} bytes it may have."
+)
 _CACHED: tuple[CacheableMethod, ...] = (
     "tools/list",
     "resources/list",
@@ -196,6 +205,8 @@ class _Reply:
 
     async def _whole(self, start: Message, body: bytes) -> None:
         status, content = with_problem(start["status"], body)
+        if len(content) > MAX_CONTROL_REPLY:
+            status, content = early_error(_TOO_LONG)
         if content is not body:
             length = (b"content-length", str(len(content)).encode())
             start = {"type": start["type"], "status": status, "headers": [*JSON_HEADERS, length]}

@@ -20,6 +20,7 @@ INVOKE = "gateway_tool_invoke"
 MAX_DEPTH = 72
 MAX_TOKENS = 2_000_000
 MAX_ID = 2**63
+MAX_ID_CHARS = 1024
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 
@@ -85,12 +86,14 @@ def _message(tree: Any) -> dict[str, Any]:
     if not isinstance(message.get("params", {}), dict | None):
         raise FrameError('The member "params" is an object.', "/params", "an object")
     if "id" in message and not _is_id(message["id"]):
-        detail = "A request id is a text or an integer of 64 bits."
-        raise FrameError(detail, "/id", "a text or a whole number of 64 bits")
+        detail = "A request id is a short text or an integer of 64 bits."
+        raise FrameError(
+            detail, "/id", f"a text of at most {MAX_ID_CHARS} characters or a whole number of 64 bits"
+        )
     return message
 
 
 def _is_id(value: Any) -> bool:
     if isinstance(value, str):
-        return True
+        return len(value) <= MAX_ID_CHARS
     return isinstance(value, int) and not isinstance(value, bool) and -MAX_ID <= value < MAX_ID

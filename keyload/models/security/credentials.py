@@ -7,7 +7,7 @@ from keyload.contract.security import ConfigureApiKeyRequest
 from keyload.contract.tables import KEYS
 from keyload.models.catalog.rows import FreshCatalog, put_row
 from keyload.models.context import CommandContext, CommandHandler, refuse
-from keyload.models.security.principals import require_manager, require_reach
+from keyload.models.security.principals import require_holding, require_manager, require_reach
 
 
 def _authorize(context: CommandContext, request: ConfigureApiKeyRequest) -> None:
@@ -21,8 +21,11 @@ def _authorize(context: CommandContext, request: ConfigureApiKeyRequest) -> None
 
 
 def _configure(context: CommandContext, request: ConfigureApiKeyRequest) -> bool:
-    if FreshCatalog(context.txn).principal(request.api_key.principal_id) is None:
+    principal = FreshCatalog(context.txn).principal(request.api_key.principal_id)
+    if principal is None:
         refuse(ErrorCode.NOT_FOUND, "The principal of the key does not exist.", "/apiKey/principalId")
+    if not request.api_key.revoked:
+        require_holding(context.rights, principal)  # whoever makes a key gives what it opens
     put_row(context.txn, KEYS, (request.api_key.id,), request.api_key)
     return True
 

@@ -42,7 +42,7 @@ def _configure(context: CommandContext, request: ConfigurePrincipalRequest) -> P
     stored = FreshCatalog(context.txn).principal(wanted.id)
     if stored is not None:
         require_reach(context.rights, stored)
-    _check_given(context.rights, wanted)
+    require_holding(context.rights, wanted)
     if stored is not None:
         if stored.tenant_id != wanted.tenant_id:
             refuse(ErrorCode.CONFLICT, "A principal of that id belongs to another tenant.")
@@ -51,11 +51,17 @@ def _configure(context: CommandContext, request: ConfigurePrincipalRequest) -> P
     return wanted
 
 
-def _check_given(rights: Rights, wanted: PrincipalRecord) -> None:
-    """A caller gives no more than it holds: each grant must lie inside one own grant, so that none adds
-    up."""
+def require_holding(rights: Rights, wanted: PrincipalRecord) -> None:
+    """`PermissionDenied` when a caller would give more than it holds: each grant must lie inside one own
+    grant, so that none adds up, and who sees some rows only lets nobody see others (SEC-11)."""
     if rights.administrator:
         return
+    if rights.restricted and not (
+        wanted.restrict_rows
+        and wanted.owner_id in (None, rights.owner_id)
+        and rights.projects.issuperset(wanted.projects)
+    ):
+        refuse(ErrorCode.PERMISSION_DENIED, "The caller may not open rows that it does not see.")
     for grant in wanted.grants:
         if not rights.covers(grant.database, grant.resource, capabilities.mask(grant.capabilities)):
             refuse(ErrorCode.PERMISSION_DENIED, "The caller may not give a capability that it lacks.")

@@ -128,6 +128,9 @@ def test_doubtful_requests_are_refused_and_end_the_connection(data: bytes) -> No
         (b"GET /%b HTTP/1.1\r\nhost: x\r\n\r\n" % (b"a" * (16_384 - 26)), 431),
         (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"a" * 16_384, 431),
         (b"a" * 16_384, 431),
+        (b"\r\n" * 32 + GET, 200),
+        (b"\r\n" * 33 + GET, 400),
+        (b"\r\n" * 4_000_000, 400),
     ],
 )
 def test_heads_are_bounded(head: bytes, status: int) -> None:

@@ -12,7 +12,7 @@ from keyload.front.admission import DEFAULT_LIMITS, McpLimits
 from keyload.front.app import FrontSettings
 from keyload.front.hosts import Hosts
 from keyload.link.messages import Command
-from tests.unit.front_mcp.support import headers_for, message
+from tests.unit.front_mcp.support import HANDSHAKE, MODERN, headers_for, message
 
 from .hubs import READER, VERSION, run, until
 from .nodes import PARTITION, Node, RawResponse, ask, bearer, connect, get_document, node_of
@@ -94,6 +94,23 @@ def test_white_space_counts_toward_the_cap_of_the_lane() -> None:
             read = invoke("keyload_documents_get", {"request": get_document()})
             headers = list(headers_for(read).items())
             assert (await ask(node, "POST", "/mcp", read + b" " * 70_000, headers=headers)).status == 200
+            await node.idle()
+
+    run(main())
+
+
+@pytest.mark.covers("MCP-12", "ADM-26")
+@pytest.mark.parametrize("protocol", [HANDSHAKE, MODERN])
+def test_the_id_of_a_message_is_short_so_that_lists_fit_their_bound(protocol: str) -> None:
+    async def main() -> None:
+        async with node_of() as node:
+            for length, status in ((1024, 200), (1025, 400), (60_000, 400)):
+                modern = protocol == MODERN
+                body = message("tools/list", modern=modern, number="\u0001" * length)
+                headers = list(headers_for(body, modern=modern).items())
+                response = await ask(node, "POST", "/mcp", body, headers=headers)
+                assert response.status == status
+                assert len(response.body) <= 65_536
             await node.idle()
 
     run(main())

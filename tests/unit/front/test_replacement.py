@@ -164,6 +164,8 @@ def test_a_wish_that_is_none_is_refused() -> None:
                 {"peerAddress": "10.0.0.4:0"},
                 {"peerAddress": "10.0.0.4:99999"},
                 {"publicKey": KEY[:-1]},
+                {"publicKey": " " * 40},
+                {"publicKey": "~" * 40},
                 {"publicKey": "\u00e4" * 40},
                 {"number": 0},
                 {"number": "4"},

@@ -151,9 +151,37 @@ def test_managers_give_no_more_than_they_hold(system: Shard) -> None:
     assert refused(save, system, principal("root", "None"), by="manager") == ErrorCode.PERMISSION_DENIED
 
 
+@pytest.mark.covers("SEC-11", "CON-100")
+def test_managers_make_keys_for_nobody_who_holds_more(system: Shard) -> None:
+    save(system, manager())
+    save(system, principal("rich", "SecurityManage, EventsRead"))
+    save(system, principal("seer", "None", field_grants=("*",)))
+    save(system, principal("equal", "DocumentsRead", database="shop"))
+    assert save_key(system, by="manager", id="own", principal_id="manager")
+    assert save_key(system, by="manager", id="equal", principal_id="equal")
+    for name in ("rich", "seer"):
+        assert refused(save_key, system, by="manager", id=name, principal_id=name) == "PermissionDenied"
+        assert save_key(system, id=name, principal_id=name)
+        assert save_key(system, by="manager", id=name, principal_id=name, revoked=True)
+
+
+@pytest.mark.covers("SEC-11", "SEC-23")
+def test_who_sees_some_rows_lets_nobody_see_others(system: Shard) -> None:
+    rows: dict[str, Any] = {"restrict_rows": True, "owner_id": "o1", "projects": ("p1", "p2")}
+    save(system, manager(**rows))
+    for right in ({}, {"owner_id": "o1"}, {"projects": ("p2",)}, {"owner_id": "o1", "projects": ("p1",)}):
+        assert save(system, given("None", restrict_rows=True, **right), by="manager").id == "new"
+    for wrong in ({"restrict_rows": False}, {"owner_id": "o2"}, {"projects": ("p1", "p3")}):
+        more = {"restrict_rows": True} | wrong
+        assert refused(save, system, given("None", **more), by="manager") == "PermissionDenied"
+    assert refused(save, system, manager(), by="manager") == "PermissionDenied"
+    save(system, given("None"))
+    assert refused(save_key, system, by="manager", id="k", principal_id="new") == "PermissionDenied"
+
+
 @pytest.mark.covers("SEC-10", "SEC-11", "SEC-14", "SEC-15")
 def test_keys(system: Shard) -> None:
-    save(system, principal("ann", "DocumentsRead"))
+    save(system, principal("ann", "DocumentsRead", database="shop"))
     save(system, manager())
     save(system, principal("far", tenant_id="other"))
     assert save_key(system)

@@ -2,7 +2,7 @@
 
 `ok` and `null` are results, `redacted` one without its protected field, `denied` is PermissionDenied and
 `unknown` Unauthenticated. The target is a document of project p1 with a protected field, or the tenant,
-database or collection around it.
+database or collection around it. Who sees some rows only may give no principal and no key that sees all.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ keyload_documents_commit putDocument     ok             ok      denied  denied  
 keyload_documents_commit patchDocument   ok             ok      denied  denied    denied     denied  denied    unknown  unknown
 keyload_documents_commit deleteDocument  ok             ok      denied  denied    denied     denied  ok        unknown  unknown
 keyload_resources_configure              ok             ok      denied  denied    denied     ok      ok        unknown  unknown
-keyload_principals_configure             ok             ok      denied  denied    denied     ok      ok        unknown  unknown
-keyload_credentials_configure            ok             ok      denied  denied    denied     ok      ok        unknown  unknown
+keyload_principals_configure             ok             ok      denied  denied    denied     denied  ok        unknown  unknown
+keyload_credentials_configure            ok             ok      denied  denied    denied     denied  ok        unknown  unknown
 keyload_admin_backup                     ok             denied  denied  denied    denied     denied  denied    unknown  unknown
 keyload_admin_admission                  ok             denied  denied  denied    denied     denied  denied    unknown  unknown
 keyload_admin_status                     ok             denied  denied  denied    denied     denied  denied    unknown  unknown
