@@ -50,7 +50,11 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """All options with their help."""
-    made = _Parser(prog="apphost", description=__doc__, allow_abbrev=False)
+    made = _Parser(
+        prog="apphost",
+        description="Starts three nodes on this machine, or runs one suite or measurement.",
+        allow_abbrev=False,
+    )
     made.add_argument("--suite", metavar="NAME", help=f"run one suite: {', '.join(SUITES)}")
     made.add_argument("--measure", metavar="NAME", help=f"measure and print: {', '.join(MEASUREMENTS)}")
     made.add_argument("--ephemeral", action="store_true", help="free ports and a directory that is removed")
