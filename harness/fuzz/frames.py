@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import h11
+import msgspec
 
 from harness.fuzz.source import Source, attempt
 from harness.wires import Bench, Recorded
@@ -107,7 +108,15 @@ def http1(data: bytes) -> None:
     assert all(status == 200 for status in final[:-1])
     if whole.handed is None:
         for ours, theirs in zip(_complete(whole), _other_parser(stream), strict=False):
-            assert ours == theirs
+            assert _plain(ours) == _plain(theirs)
+
+
+def _plain(request: Recorded) -> Recorded:
+    """With the coding in lower case, as the other parser gives it."""
+    fields = [
+        (name, value.lower() if name == b"transfer-encoding" else value) for name, value in request.fields
+    ]
+    return msgspec.structs.replace(request, fields=fields)
 
 
 def _complete(bench: Bench) -> list[Recorded]:

@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from itertools import accumulate
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from keyload.codec import kernels, places
 from keyload.contract.errors import ErrorCode, KeyLoadError
@@ -141,13 +141,22 @@ def _reference_scanner(decoder: Any) -> Scan:
     scanner: Any = json.scanner
     decoder.parse_object = plain.JSONObject
     decoder.parse_array = plain.JSONArray
-    decoder.parse_string = plain.py_scanstring
+    decoder.parse_string = _reference_string
     wide = scanner.NUMBER_RE
     scanner.NUMBER_RE = re.compile(wide.pattern, (wide.flags & ~re.UNICODE) | re.ASCII)
     try:
         return scanner.py_make_scanner(decoder)
     finally:
         scanner.NUMBER_RE = wide
+
+
+def _reference_string(text: str, start: int, strict: bool = True) -> tuple[str, int]:
+    """A string behind its quote, as the standard library reads it in Python; that takes signs, spaces and
+    underscores for hexadecimal digits of an escape, and the one in C does not."""
+    found, end = cast("Any", json.decoder).py_scanstring(text, start, strict)
+    if _GOOD_STRING.fullmatch(text, start - 1, end) is None:
+        raise json.JSONDecodeError("Invalid \\uXXXX escape", text, start)
+    return found, end
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
