@@ -155,7 +155,7 @@ def _reference_string(text: str, start: int, strict: bool = True) -> tuple[str, 
     underscores for hexadecimal digits of an escape, and the one in C does not."""
     found, end = cast("Any", json.decoder).py_scanstring(text, start, strict)
     if _GOOD_STRING.fullmatch(text, start - 1, end) is None:
-        raise json.JSONDecodeError("Invalid \\uXXXX escape", text, start)
+        raise json.JSONDecodeError("Invalid escape", text, start)
     return found, end
 
 
