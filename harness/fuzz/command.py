@@ -7,6 +7,7 @@ until it is mended.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -71,10 +72,10 @@ def _fuzz(name: str, minutes: float) -> int:
 
 def explore(name: str, corpus: Corpus, seconds: float) -> Outcome:
     """Run one target in a process of its own, at the longest until its first finding."""
-    with tempfile.TemporaryDirectory() as folder:
-        inputs, artifacts = Path(folder, "inputs"), Path(folder, "artifacts")
-        inputs.mkdir()
-        artifacts.mkdir()
+    with tempfile.TemporaryDirectory(prefix="keyload-fuzz-", dir=_memory()) as folder:
+        inputs, artifacts, temporary = (Path(folder, name) for name in ("inputs", "artifacts", "temporary"))
+        for path in (inputs, artifacts, temporary):
+            path.mkdir()
         for number, data in enumerate([*TARGETS[name].seeds(), *corpus.inputs]):
             (inputs / f"seed-{number}").write_bytes(data)
         command = [
@@ -88,6 +89,7 @@ def explore(name: str, corpus: Corpus, seconds: float) -> Outcome:
         ]
         done = subprocess.run(
             command,
+            env={**os.environ, "TMPDIR": str(temporary)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -100,3 +102,9 @@ def explore(name: str, corpus: Corpus, seconds: float) -> Outcome:
         runs = _RUNS.search(done.stdout)
         found = [path.read_bytes() for path in sorted(inputs.iterdir())]
         return Outcome(int(runs[1]) if runs else 0, found, findings, done.stdout)
+
+
+def _memory() -> Path | None:
+    """Where files are in memory; None for the ordinary place of temporary files."""
+    memory = Path("/dev/shm")
+    return memory if memory.is_dir() else None

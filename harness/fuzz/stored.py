@@ -34,9 +34,9 @@ _DAMAGE = (ErrorCode.CORRUPTION, ErrorCode.FORMAT_UNSUPPORTED)
 
 @cache
 def _folder() -> Path:
-    """A directory of this process, in memory where the system has such a place."""
-    memory = Path("/dev/shm")
-    path = Path(tempfile.mkdtemp(prefix="keyload-fuzz-", dir=memory if memory.is_dir() else None))
+    """A directory of this process. libFuzzer ends one without its exit handlers: then it goes with the folder
+    that the command gives for temporary files."""
+    path = Path(tempfile.mkdtemp(prefix="keyload-fuzz-"))
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 

@@ -213,15 +213,20 @@ def check_shape(data: bytes, max_depth: int, max_tokens: int | None = None) -> N
 
     Costs next to nothing for a text that has no more brackets, or bytes, than levels or tokens are allowed.
     """
-    if max_tokens is not None and len(data) > max_tokens and _has_more_tokens(data, max_tokens):
+    most_tokens = len(data) if max_tokens is None else max_tokens
+    may_be_deep = data.count(b"[") + data.count(b"{") > max_depth
+    if not may_be_deep and len(data) <= most_tokens:
+        return
+    marks = _marks(data)
+    if len(data) > most_tokens and _has_more_tokens(data, marks, most_tokens):
         raise invalid("The text has too many values.", f"at most {max_tokens} values, names and marks", "")
-    if data.count(b"[") + data.count(b"{") > max_depth and _is_deeper(data, max_depth):
+    if may_be_deep and _is_deeper(marks, max_depth):
         raise _too_deep(data.decode("utf-8"), max_depth)
 
 
-def _is_deeper(data: bytes, most: int) -> bool:
-    """Whether a text has more levels than `most`."""
-    steps = array("b", _marks(data).translate(_STEPS, b":,"))
+def _is_deeper(marks: bytes, most: int) -> bool:
+    """Whether a text with these marks has more levels than `most`."""
+    steps = array("b", marks.translate(_STEPS, b":,"))
     depth = 0
     for start in range(0, len(steps), _STRIDE):
         depths = list(accumulate(steps[start : start + _STRIDE], initial=depth))
@@ -231,13 +236,13 @@ def _is_deeper(data: bytes, most: int) -> bool:
     return False
 
 
-def _has_more_tokens(data: bytes, most: int) -> bool:
-    """Whether a text has more values, names and marks than `most`; anything when it is no JSON.
+def _has_more_tokens(data: bytes, marks: bytes, most: int) -> bool:
+    """Whether a text with these marks has more tokens than `most`; anything when it is no JSON.
 
-    Only marks are counted: every comma and colon has a value behind it, every pair of brackets is two marks
-    and has a value in it unless it is empty, and there is one value around all.
+    Tokens are values, names and marks. Only marks are counted: every comma and colon has a value behind it,
+    every pair of brackets is two marks and has a value in it unless it is empty, and there is one value
+    around all.
     """
-    marks = _marks(data)
     pairs = marks.count(b"[") + marks.count(b"{")
     tokens = 1 + 2 * (marks.count(b",") + marks.count(b":") + pairs)
     if not most < tokens <= most + pairs:

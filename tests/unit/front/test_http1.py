@@ -339,7 +339,7 @@ def test_an_answer_that_nobody_reads_stops_the_application_until_it_is_cut_off(
                 parts.append(part)
             ended.set()
 
-        async with serving(application) as served:
+        async with serving(application, timeouts=BRIEF) as served:
             wire = await served.wire()
             wire.writer.transport.pause_reading()
             wire.send(GET)

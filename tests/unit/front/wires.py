@@ -9,8 +9,12 @@ from typing import Any
 
 import msgspec
 
-from harness.wires import BRIEF, body_of, say
+from harness.wires import body_of, say
+from keyload.front.exchange import Timeouts
 from keyload.front.server import Server, listen
+
+PATIENT = Timeouts(body=5.0, write=60.0, linger=0.2)
+"""For tests about something else: a loaded machine is no peer that does not read."""
 
 Application = Callable[[Any, Any, Any], Any]
 
@@ -91,7 +95,7 @@ class Served:
 async def serving(application: Application, **options: Any) -> AsyncIterator[Served]:
     """A server for `application`; afterwards it holds no connection and no task."""
     stop = asyncio.Event()
-    server = Server(application, **{"timeouts": BRIEF, "grace": 2.0, **options})
+    server = Server(application, **{"timeouts": PATIENT, "grace": 2.0, **options})
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     before = len(asyncio.all_tasks())
