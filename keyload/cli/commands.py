@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 import msgspec
@@ -176,7 +177,11 @@ def read(arguments: Sequence[str]) -> tuple[Command, Words]:
     for command in COMMANDS:
         if tuple(arguments[: len(command.words)]) == command.words:
             return command, _words(command, arguments[len(command.words) :])
-    raise UsageError(f"There is no command {' '.join(arguments[:2])!r}.")
+    given = " ".join(arguments[:2])
+    names = {" ".join(command.words): command for command in COMMANDS}
+    near = get_close_matches(given[:64], names, 1) or get_close_matches(arguments[0][:64], names, 1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise UsageError(f"There is no command {given!r}.{hint}")
 
 
 def _words(command: Command, rest: Sequence[str]) -> Words:
@@ -189,16 +194,20 @@ def _words(command: Command, rest: Sequence[str]) -> Words:
             continue
         name, equals, value = word.partition("=")
         if name not in command.options or name in options:
-            raise UsageError(f"{' '.join(command.words)}: option {name} is unknown or given twice.")
+            raise _wrong(command, f"option {name} is unknown or given twice")
         if not equals:
             value = next(words, "")
         if not value:
-            raise UsageError(f"{' '.join(command.words)}: option {name} needs a value.")
+            raise _wrong(command, f"option {name} needs a value")
         options[name] = value
     least, most = command.operands
     if not least <= len(operands) <= most or "" in operands:
-        raise UsageError(f"{' '.join(command.words)}: wrong number of operands.")
+        raise _wrong(command, "wrong number of operands")
     for name in command.required:
         if name not in options:
-            raise UsageError(f"{' '.join(command.words)}: option {name} is needed.")
+            raise _wrong(command, f"option {name} is needed")
     return Words(tuple(operands), options)
+
+
+def _wrong(command: Command, what: str) -> UsageError:
+    return UsageError(f"{' '.join(command.words)}: {what}. Usage: keyload {command.usage}")

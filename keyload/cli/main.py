@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _raise_on_signals()
         return command.run(rest)
     except UsageError as error:
-        sys.stderr.write(f"{error}\n\n{help_text()}")
+        sys.stderr.write(f"{help_text()}\n{error}\n")
         return WRONG_USE
     except KeyLoadError as error:
         sys.stderr.write(_shown(error) + "\n")

@@ -71,7 +71,25 @@ def test_wrong_words_print_help_on_standard_error(
     assert main(words) == 2
     written = capsys.readouterr()
     assert written.out == ""
-    assert written.err.endswith(help_text())
+    assert written.err.startswith(help_text())
+    assert written.err.removeprefix(help_text()).strip()
+
+
+@pytest.mark.covers("CLI-2")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["stats"], "Did you mean 'status'?"),
+        (["key", "revok"], "Did you mean 'key revoke'?"),
+        (["clutser", "replace"], "Did you mean 'cluster replace'?"),
+        (["zzz"], "There is no command 'zzz'."),
+        (["key", "revoke"], "Usage: keyload key revoke <key id>"),
+    ],
+)
+def test_a_slip_is_named_with_what_was_meant(words: list[str], says: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        read(words)
+    assert says in str(raised.value)
 
 
 @pytest.mark.covers("CLI-2")
