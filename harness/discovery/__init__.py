@@ -1,0 +1,1 @@
+"""Evaluation of discovery: the right operation for a task, among ours and among anyone's."""
