@@ -1,4 +1,4 @@
-"""What people say when they want an operation: authored examples in seven languages (MCP-18, GTW-23).
+"""What people say when they want an operation: authored examples in seven languages (GTW-23).
 
 The texts stand in phrases.toml, one table per operation of the contract, also of those that this version does
 not implement. A commit is many tasks behind one name, so its table has a sub-table per mutation kind.
