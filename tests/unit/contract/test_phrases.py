@@ -18,6 +18,9 @@ CONTRACT = Path(__file__).parents[3] / "docs" / "contract"
 TEXT = resources.files("keyload.contract").joinpath("phrases.toml").read_text("utf-8")
 BOOK = phrases.parse(TEXT)
 COMMIT = "keyload_documents_commit"
+GET = BOOK.operations["keyload_documents_get"].english
+BACKUP = BOOK.operations["keyload_admin_backup"].english
+PUT = BOOK.kinds["putDocument"].english
 
 
 def _all(table: Phrases) -> list[str]:
@@ -77,9 +80,13 @@ def test_an_operation_nobody_knows_has_no_phrases() -> None:
         phrases_of("keyload_documents_guess")
 
 
-def _renamed(old: str, new: str) -> str:
+def _with(old: str, new: str) -> str:
     assert TEXT.count(old) == 1
     return TEXT.replace(old, new)
+
+
+def _first_phrase(value: str) -> str:
+    return _with(f'"{GET[0]}"', value)
 
 
 @pytest.mark.parametrize(
@@ -87,18 +94,18 @@ def _renamed(old: str, new: str) -> str:
     [
         (TEXT + "\n[keyload_documents_guess]\n", "does not have: keyload_documents_guess"),
         (TEXT + f"\n[{COMMIT}.guessDocument]\n", "does not have: guessDocument"),
-        (_renamed("[keyload_admin_backup]", "[other]"), "does not have: other"),
+        (_with("[keyload_admin_backup]", "[other]"), "does not have: other"),
         ("", "Without phrases: keyload_documents_get"),
         (
-            _renamed('"get a document by its id"', '"back up  THE database"'),
-            "stands in keyload_documents_get",
+            _first_phrase(f'" {BACKUP[0].upper()}"'),
+            "of keyload_admin_backup stands in keyload_documents_get too",
         ),
-        (_renamed('"get a document by its id"', '"save a new document"'), "putDocument stands in"),
-        (_renamed('"get a document by its id"', '"fetch one record by its key"'), "stands in"),
-        (_renamed('"get a document by its id"', '""'), "length >= 2"),
-        (_renamed('"get a document by its id"', "7"), "Expected `str`"),
-        (_renamed("[keyload_admin_backup]", "[keyload_admin_backup]\nlatin = []"), "unknown field `latin`"),
-        (_renamed("[keyload_admin_backup]", "[keyload_admin_backup]\nenglish = []"), "Cannot overwrite"),
+        (_first_phrase(f'"{PUT[0]}"'), "of putDocument stands in keyload_documents_get too"),
+        (_first_phrase(f'"{GET[1]}"'), "of keyload_documents_get stands in keyload_documents_get too"),
+        (_first_phrase('""'), "length >= 2"),
+        (_first_phrase("7"), "Expected `str`"),
+        (_with("[keyload_admin_backup]", "[keyload_admin_backup]\nlatin = []"), "unknown field `latin`"),
+        (_with("[keyload_admin_backup]", "[keyload_admin_backup]\nenglish = []"), "Cannot overwrite"),
     ],
 )
 def test_a_faulty_book_is_refused(text: str, message: str) -> None:
