@@ -217,9 +217,12 @@ def check_shape(data: bytes, max_depth: int, max_tokens: int | None = None) -> N
     may_be_deep = data.count(b"[") + data.count(b"{") > max_depth
     if not may_be_deep and len(data) <= most_tokens:
         return
-    marks = _marks(data)
-    if len(data) > most_tokens and _has_more_tokens(data, marks, most_tokens):
-        raise invalid("The text has too many values.", f"at most {max_tokens} values, names and marks", "")
+    whole = _without_escapes(data)
+    if whole.count(b'"') - 1 > most_tokens:  # two a string, which is a token with a mark before it
+        raise _too_many(most_tokens)
+    marks = _marks(whole)
+    if len(data) > most_tokens and _has_more_tokens(whole, marks, most_tokens):
+        raise _too_many(most_tokens)
     if may_be_deep and _is_deeper(marks, max_depth):
         raise _too_deep(data.decode("utf-8"), max_depth)
 
@@ -236,7 +239,11 @@ def _is_deeper(marks: bytes, most: int) -> bool:
     return False
 
 
-def _has_more_tokens(data: bytes, marks: bytes, most: int) -> bool:
+def _too_many(most: int) -> KeyLoadError:
+    return invalid("The text has too many values.", f"at most {most} values, names and marks", "")
+
+
+def _has_more_tokens(whole: bytes, marks: bytes, most: int) -> bool:
     """Whether a text with these marks has more tokens than `most`; anything when it is no JSON.
 
     Tokens are values, names and marks. Only marks are counted: every comma and colon has a value behind it,
@@ -247,13 +254,13 @@ def _has_more_tokens(data: bytes, marks: bytes, most: int) -> bool:
     tokens = 1 + 2 * (marks.count(b",") + marks.count(b":") + pairs)
     if not most < tokens <= most + pairs:
         return tokens > most
-    bare = b"v".join(_without_escapes(data).split(b'"')[::2]).translate(None, _SPACES)
+    bare = b"v".join(whole.split(b'"')[::2]).translate(None, _SPACES)
     return tokens - bare.count(b"[]") - bare.count(b"{}") > most
 
 
-def _marks(data: bytes) -> bytes:
-    """The brackets, colons and commas of a text that are not in its strings."""
-    marks = _without_escapes(data).translate(None, _NOT_MARKS).replace(b'""', b"")
+def _marks(whole: bytes) -> bytes:
+    """The brackets, colons and commas that are not in the strings of a text without escaped quotes."""
+    marks = whole.translate(None, _NOT_MARKS).replace(b'""', b"")
     if b'"' in marks:  # what is left are strings with marks inside
         marks = b"".join(marks.split(b'"')[::2])
     return marks
