@@ -112,11 +112,13 @@ def http1(data: bytes) -> None:
 
 
 def _plain(request: Recorded) -> Recorded:
-    """With the coding in lower case, as the other parser gives it."""
+    """With the coding in lower case, as the other parser gives it, and without the mark of an empty query, of
+    which ASGI says nothing."""
     fields = [
         (name, value.lower() if name == b"transfer-encoding" else value) for name, value in request.fields
     ]
-    return msgspec.structs.replace(request, fields=fields)
+    path, _, query = request.target.partition(b"?")
+    return msgspec.structs.replace(request, target=path + b"?" + query if query else path, fields=fields)
 
 
 def _complete(bench: Bench) -> list[Recorded]:
