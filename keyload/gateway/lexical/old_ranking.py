@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from keyload.gateway.graph import ALIAS, NAME, ToolGraph
-from keyload.gateway.words import Stemmer, identifiers, phrase
+from keyload.gateway.lexical.old_graph import ALIAS, NAME, ToolGraph
+from keyload.gateway.lexical.old_words import Stemmer, identifiers, phrase
 
 NAME_SCORE = 1.0
 ALIAS_SCORE = 0.99

@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import networkx
 
-from keyload.gateway.registry import Tool
-from keyload.gateway.words import Stemmer, phrase
+from keyload.gateway.lexical.old_words import Stemmer, phrase
+
+Tool = Any
 
 TOOL, CATEGORY, ALIAS, NAME, TERM = "tool", "category", "alias", "name", "term"
 Node = tuple[str, str]
