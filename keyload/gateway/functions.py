@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import msgspec
 
@@ -33,7 +34,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
 def shape(function: Callable[..., Any]) -> FunctionShape:
     """Read a function. Raises RegistrationError when it cannot be called by the names of its arguments."""
     name = getattr(function, "__name__", "")
-    text, described = _docstring(inspect.getdoc(function) or "")
+    text, described = _docstring(inspect.getdoc(_target(function)) or "")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -105,10 +106,16 @@ def _converted(name: str, value: Any, types: Mapping[str, Any]) -> Any:
         return value
 
 
+def _target(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What carries the docstring and the types: the function itself, also behind a partial or an object."""
+    while isinstance(function, functools.partial):
+        function = cast("functools.partial[Any]", function).func
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    target = function if inspect.isroutine(function) else type(function).__call__
     try:
-        return get_type_hints(target, include_extras=True)
+        return get_type_hints(_target(function), include_extras=True)
     except (NameError, TypeError, AttributeError):
         return {}
 

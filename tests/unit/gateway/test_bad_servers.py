@@ -1,0 +1,155 @@
+"""Servers that hang, end, talk nonsense, or list what cannot be used: the rest keeps working (GTW-8)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from keyload.gateway import GatewayOptions, SourceFailed, create_gateway
+from tests.unit.gateway.support import SECRET, SILENT, add_stdio, codes, names, plant_tree
+
+
+@pytest.mark.covers("GTW-8", "GTW-38")
+def test_sources_that_hang_or_end_are_named_and_the_others_work() -> None:
+    async def main() -> None:
+        gateway, registry, _ = create_gateway()
+        registry.add_tool("local", plant_tree)
+        add_stdio(registry, "hanging", module=SILENT, load_seconds=0.5)
+        add_stdio(registry, "nonsense", "noise", module=SILENT, load_seconds=0.5)
+        add_stdio(registry, "ending", "ends", module=SILENT)
+        registry.add_stdio_server("missing", "/nowhere/at-all", ("--token", SECRET))
+        registry.add_http_server("refusing", f"http://127.0.0.1:9/{SECRET}", {"Authorization": SECRET})
+        add_stdio(registry, "farm", "good")
+        async with gateway:
+            built = await gateway.initialize()
+            assert codes(built) == [
+                ("source_load_failed", source)
+                for source in ("hanging", "nonsense", "ending", "missing", "refusing")
+            ]
+            assert "in time" in built.diagnostics[0].message
+            assert "ended" in built.diagnostics[2].message
+            assert "started" in built.diagnostics[3].message
+            assert "HTTP" in built.diagnostics[4].message
+            for diagnostic in built.diagnostics:
+                assert diagnostic.source_id in diagnostic.message
+                assert SECRET not in diagnostic.message
+                assert "nowhere" not in diagnostic.message
+            assert built.tool_count == 9
+            assert (await gateway.invoke("farm:add_numbers", {"a": 1, "b": 2})).output == {"total": 3}
+            assert (await gateway.invoke("local:plant_tree", {"kind": "ash"})).succeeded
+
+    asyncio.run(main())
+
+
+@pytest.mark.covers("GTW-6", "GTW-38")
+def test_a_tool_sent_twice_is_skipped() -> None:
+    async def main() -> None:
+        gateway, registry, _ = create_gateway()
+        add_stdio(registry, "farm", "duplicates")
+        async with gateway:
+            built = await gateway.initialize()
+            assert codes(built) == [("duplicate_tool", "farm")]
+            assert "show_meta" in built.diagnostics[0].message
+            assert built.tool_count == 8
+            (first,) = [tool for tool in await gateway.list_tools() if tool.name == "show_meta"]
+            assert first.description == "Shows the meta data of the call."
+
+    asyncio.run(main())
+
+
+@pytest.mark.covers("GTW-8", "GTW-39")
+def test_tools_that_cannot_be_used_are_left_out_alone() -> None:
+    async def main() -> None:
+        gateway, registry, _ = create_gateway()
+        add_stdio(registry, "farm", "malformed")
+        async with gateway:
+            built = await gateway.initialize()
+            assert codes(built) == [("source_load_failed", "farm")]
+            assert "cannot be used: 3" in built.diagnostics[0].message
+            assert built.tool_count == 8
+
+    asyncio.run(main())
+
+
+@pytest.mark.covers("GTW-8", "GTW-39")
+def test_lists_without_end_fail_alone() -> None:
+    async def main() -> None:
+        gateway, registry, _ = create_gateway(GatewayOptions(max_tools=40))
+        add_stdio(registry, "farm", "paged")
+        add_stdio(registry, "endless", "endless")
+        add_stdio(registry, "circular", "circular")
+        async with gateway:
+            built = await gateway.initialize()
+            assert codes(built) == [("source_load_failed", "endless"), ("source_load_failed", "circular")]
+            assert "more than 40" in built.diagnostics[0].message
+            assert "repeat" in built.diagnostics[1].message
+            assert built.tool_count == 8
+
+    asyncio.run(main())
+
+
+@pytest.mark.covers("GTW-39")
+def test_a_source_that_does_not_fit_beside_the_others_is_left_out_whole() -> None:
+    async def main() -> None:
+        gateway, registry, _ = create_gateway(GatewayOptions(max_tools=10))
+        add_stdio(registry, "farm", "good")
+        add_stdio(registry, "barn", "good")
+        registry.add_tool("local", plant_tree)
+        async with gateway:
+            built = await gateway.initialize()
+            assert codes(built) == [("source_load_failed", "barn")]
+            assert "bounds" in built.diagnostics[0].message
+            assert {name.partition(":")[0] for name in await names(gateway)} == {"farm", "local"}
+
+    asyncio.run(main())
+
+
+@pytest.mark.covers("GTW-8", "GTW-12")
+def test_a_strict_gateway_refuses_to_start_and_keeps_a_former_generation() -> None:
+    async def main() -> None:
+        gateway, registry, _ = create_gateway(GatewayOptions(strict_sources=True))
+        registry.add_tool("local", plant_tree)
+        async with gateway:
+            assert await names(gateway) == ["local:plant_tree"]
+            registry.add_stdio_server("missing", "/nowhere/at-all")
+            found = await gateway.search("plant a tree")
+            assert found.matches[0].tool_id == "local:plant_tree"
+            assert ("source_load_failed", "") in codes(found)
+            with pytest.raises(SourceFailed, match="missing"):
+                await gateway.initialize()
+        other, registry, _ = create_gateway(GatewayOptions(strict_sources=True))
+        registry.add_tool("local", plant_tree)
+        registry.add_stdio_server("missing", "/nowhere/at-all")
+        async with other:
+            for _ in range(2):
+                with pytest.raises(SourceFailed, match="missing"):
+                    await other.search("plant a tree")
+
+    asyncio.run(main())
+
+
+@pytest.mark.covers("GTW-8")
+def test_a_failed_source_is_tried_again_and_the_good_one_left_alone() -> None:
+    attempts = 0
+
+    async def factory() -> object:
+        nonlocal attempts
+        attempts += 1
+        raise RuntimeError(SECRET)
+
+    async def main() -> None:
+        gateway, registry, _ = create_gateway()
+        registry.add_client_factory("broken", factory)
+        add_stdio(registry, "farm", "good")
+        async with gateway:
+            number = (await gateway.invoke("farm:process_number")).output
+            await gateway.search("numbers")
+            assert attempts == 1
+            built = await gateway.initialize()
+            assert attempts == 2
+            assert SECRET not in str(built)
+            registry.add_tool("local", plant_tree)
+            assert (await gateway.invoke("farm:process_number")).output == number
+
+    asyncio.run(main())
