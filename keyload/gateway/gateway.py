@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from keyload.gateway.graph import ToolGraph
-from keyload.gateway.ranking import Ranking, Scored
 from keyload.gateway.registry import GatewayOptions, GatewayRegistry, SearchTextTooLong, Tool, ToolNotFound
 
+if TYPE_CHECKING:
+    from keyload.gateway.lexical import LexicalIndex, Scored
+
 MAX_MATCHES = 15
+MAX_RANKED = 256
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -45,8 +47,8 @@ class _Index(msgspec.Struct, frozen=True):
     """One immutable generation: running calls keep theirs."""
 
     version: int
-    graph: ToolGraph
-    ranking: Ranking
+    tools: Mapping[str, Tool]
+    ranking: LexicalIndex
 
 
 class Gateway:
@@ -64,7 +66,7 @@ class Gateway:
 
     async def initialize(self) -> int:
         """Build the index now and return the number of tools (GTW-11)."""
-        return len(self._index().graph.tools)
+        return len(self._index().tools)
 
     async def search(self, query: str, limit: int) -> list[Match]:
         """The best tools for a task, at most `limit` (capped at 15), best first; empty when nothing fits.
@@ -85,7 +87,7 @@ class Gateway:
         index = self._index()
         grouped: dict[str, list[Match]] = {}
         for scored in self._rank(index, query):
-            category = index.graph.category(scored.tool_id)
+            category = index.tools[scored.tool_id].hints.category
             grouped.setdefault(category, []).append(_match(index, scored))
         groups = [
             _category(name, matches, tools_per_category, prefer_read_only)
@@ -99,7 +101,7 @@ class Gateway:
 
         Raises `ToolNotFound`.
         """
-        tool = self._index().graph.tools.get(tool_id)
+        tool = self._index().tools.get(tool_id)
         if tool is None:
             raise ToolNotFound("There is no tool with this id.")
         try:
@@ -110,14 +112,18 @@ class Gateway:
     def _index(self) -> _Index:
         built = self._built
         if built is None or built.version != self._registry.version:
-            graph = ToolGraph(self._registry.tools)
-            built = self._built = _Index(self._registry.version, graph, Ranking(graph))
+            from keyload.gateway.lexical import LexicalIndex  # with numpy, which a host need not wait for
+
+            tools = {tool.id: tool for tool in self._registry.tools}
+            ranking = LexicalIndex([tool.document for tool in tools.values()])
+            built = self._built = _Index(self._registry.version, tools, ranking)
         return built
 
-    def _rank(self, index: _Index, query: str) -> list[Scored]:
+    def _rank(self, index: _Index, query: str) -> tuple[Scored, ...]:
         if len(query) > self._options.max_search_chars:
             raise SearchTextTooLong(f"A search text has at most {self._options.max_search_chars} characters.")
-        return index.ranking.rank(query)
+        ranked = index.ranking.rank(query, MAX_RANKED)
+        return () if ranked.low else ranked.scored
 
 
 def create_gateway(options: GatewayOptions | None = None) -> tuple[Gateway, GatewayRegistry]:
@@ -128,7 +134,7 @@ def create_gateway(options: GatewayOptions | None = None) -> tuple[Gateway, Gate
 
 
 def _match(index: _Index, scored: Scored) -> Match:
-    return Match(index.graph.tools[scored.tool_id], scored.score)
+    return Match(index.tools[scored.tool_id], scored.score)
 
 
 def _category(name: str, matches: list[Match], limit: int, prefer_read_only: bool) -> Category:

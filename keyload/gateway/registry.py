@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from keyload.gateway.schema_text import argument_texts
+from keyload.gateway.documents import Argument, ToolDocument
+from keyload.gateway.schema_text import schema_arguments
 
 ToolFunction = Callable[[Mapping[str, Any]], Awaitable[Any]]
 """A local tool: takes its arguments, returns its output, raises on failure."""
@@ -44,6 +45,7 @@ class ToolHints(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     category: str = ""
     aliases: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
     read_only: bool = False
     destructive: bool = True
     idempotent: bool = False
@@ -59,13 +61,27 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     hints: ToolHints
     input_schema: bytes
     output_schema: bytes
-    arguments: tuple[tuple[str, str], ...]
+    arguments: tuple[Argument, ...]
     function: ToolFunction
 
     @property
     def title(self) -> str:
         """The display name; the name when none was given."""
         return self.hints.title or self.name
+
+    @property
+    def document(self) -> ToolDocument:
+        """What the ranking sees of it."""
+        return ToolDocument(
+            id=self.id,
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            category=self.hints.category,
+            aliases=self.hints.aliases,
+            examples=self.hints.examples,
+            arguments=self.arguments,
+        )
 
 
 class GatewayRegistry:
@@ -110,7 +126,7 @@ class GatewayRegistry:
             hints=hints,
             input_schema=msgspec.json.encode(input_schema),
             output_schema=msgspec.json.encode(output_schema or {}),
-            arguments=argument_texts(input_schema, self._options.descriptor_text_limit - texts),
+            arguments=schema_arguments(input_schema, self._options.descriptor_text_limit - texts),
             function=function,
         )
         self._admit(tool, texts)

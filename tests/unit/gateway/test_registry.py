@@ -17,7 +17,7 @@ from keyload.gateway import (
     ToolNotFound,
     create_gateway,
 )
-from keyload.gateway.schema_text import argument_texts
+from keyload.gateway.schema_text import schema_arguments
 from tests.unit.gateway.catalog import OPERATIONS, contract_gateway, echo
 
 SCHEMA: dict[str, Any] = {
@@ -131,9 +131,13 @@ def test_argument_texts_follow_references_and_stop_at_the_limit() -> None:
             }
         },
     }
+
+    def pairs(schema: dict[str, Any], limit: int) -> list[tuple[str, str]]:
+        return [(argument.name, argument.text) for argument in schema_arguments(schema, limit)]
+
     everything = [("request", ""), ("child", "Next."), ("list", ""), ("a~b/c", ""), ("deep", "Far.")]
-    assert list(argument_texts(schema, 4096)) == everything
-    assert list(argument_texts(schema, 20)) == everything[:2]
+    assert list(pairs(schema, 4096)) == everything
+    assert list(pairs(schema, 20)) == everything[:2]
 
 
 @pytest.mark.covers("GTW-2")
