@@ -12,6 +12,8 @@ from typing import Any
 
 from harness.discovery.sets import TEXT_LIMIT
 from harness.evidence import ROOT
+from keyload.contract.names import MUTATION_KINDS
+from keyload.contract.phrases import phrases_of
 from keyload.gateway import Gateway, GatewayOptions, ToolHints, create_gateway
 from keyload.gateway.documents import ToolDocument
 from keyload.gateway.schema_text import schema_arguments
@@ -40,6 +42,7 @@ def gateway() -> Gateway:
                 title=operation["title"],
                 category=operation["feature"],
                 aliases=aliases(operation),
+                examples=phrases_of(operation["name"], MUTATION_KINDS),
                 read_only=operation["readOnly"],
                 destructive=operation["destructive"],
                 idempotent=operation["idempotent"],
@@ -58,6 +61,7 @@ def documents() -> tuple[ToolDocument, ...]:
             description=operation["description"],
             category=operation["feature"],
             aliases=aliases(operation),
+            examples=phrases_of(operation["name"], MUTATION_KINDS),
             arguments=schema_arguments(_schema(operation["requestType"], _DEPTH), TEXT_LIMIT),
         )
         for operation in _operations()

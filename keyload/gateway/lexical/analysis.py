@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from whoosh.lang import porter
 
-from keyload.gateway.lexical.thesaurus import CJK_FUNCTION, FUNCTION_WORDS, NOUNS, VERBS
+from keyload.gateway.lexical.thesaurus import CJK_FUNCTION, FUNCTION_WORDS, IRREGULAR, NOUNS, VERBS
 
 MAX_WORD_CHARS = 64
 SURFACE, CONCEPT = "=", "#"
@@ -109,7 +109,7 @@ def is_cjk(word: str) -> bool:
 def stem(word: str) -> str:
     """The stem of a folded word: Porter's for Latin script, endings cut for Cyrillic, the word itself otherwise."""
     if word.isascii():
-        return porter_stem(word)
+        return porter_stem(IRREGULAR.get(word, word))
     if _CYRILLIC.fullmatch(word):
         cut = _CYRILLIC_END.sub("", word)
         return cut if len(cut) >= 3 else word
@@ -134,33 +134,9 @@ def concepts_by_stem() -> dict[str, tuple[str, ...]]:
     return {key: tuple(names) for key, names in found.items()}
 
 
-class Analyzer:
-    """Turns texts into terms and remembers words and texts for as long as it lives: one index build."""
-
-    def __init__(self) -> None:
-        self._words: dict[str, tuple[str, ...]] = {}
-        self._texts: dict[str, tuple[str, ...]] = {}
-        self._concepts = concepts_by_stem()
-
-    def terms(self, text: str) -> tuple[str, ...]:
-        """The terms of a text, word after word, the stem of a word first; function words left out."""
-        known = self._texts.get(text)
-        if known is None:
-            known = self._texts[text] = tuple(term for word in split(text) for term in self.terms_of(word))
-        return known
-
-    def terms_of(self, word: str) -> tuple[str, ...]:
-        """The terms of one folded word; none for a function word."""
-        known = self._words.get(word)
-        if known is None:
-            known = self._words[word] = () if is_function_word(word) else self._analyse(word)
-        return known
-
-    @property
-    def words(self) -> list[str]:
-        """All words seen that carry meaning."""
-        return [word for word, terms in self._words.items() if terms]
-
-    def _analyse(self, word: str) -> tuple[str, ...]:
-        stemmed = stem(word)
-        return (stemmed, SURFACE + word, *self._concepts.get(stemmed, ()))
+def terms_of(word: str) -> tuple[str, ...]:
+    """The stem of a folded word, the word itself, and its concepts; nothing for a function word."""
+    if is_function_word(word):
+        return ()
+    stemmed = stem(word)
+    return (stemmed, SURFACE + word, *concepts_by_stem().get(stemmed, ()))

@@ -9,10 +9,12 @@ import msgspec
 import numpy as np
 
 from keyload.gateway.documents import ToolDocument
-from keyload.gateway.lexical.postings import Floats, Postings
+from keyload.gateway.lexical.postings import Floats, Integers, Postings, counted
 
-SATURATION = 1.2
-_EXCLUSION = re.compile(r"(?:^|(?<=[.;!?]\s))(?:not for|do not use|don't use|never use)\b[^.;!?]*", re.IGNORECASE)
+SATURATION = 0.75
+_EXCLUSION = re.compile(
+    r"(?:^|(?<=[.;!?]\s))(?:not for|do not use|don't use|never use)\b[^.;!?]*", re.IGNORECASE
+)
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -25,14 +27,13 @@ class Field(msgspec.Struct, frozen=True):
 FIELDS: dict[str, Field] = {
     "name": Field(3.0, 0.3),
     "title": Field(3.0, 0.3),
-    "description": Field(2.0, 0.5),
+    "description": Field(4.5, 0.3),
     "category": Field(2.0, 0.0),
     "alias": Field(2.0, 0.5),
-    "example": Field(2.0, 0.75),
-    "required argument": Field(1.1, 0.6),
-    "argument": Field(0.9, 0.6),
-    "argument text": Field(0.7, 0.75),
-    "values": Field(0.3, 0.75),
+    "required argument": Field(1.2, 0.6),
+    "argument": Field(2.0, 0.6),
+    "argument text": Field(0.4, 0.45),
+    "values": Field(0.7, 1.0),
 }
 _NUMBERS = {name: number for number, name in enumerate(FIELDS)}
 
@@ -43,15 +44,13 @@ def described(document: ToolDocument) -> str:
 
 
 def texts(document: ToolDocument) -> Iterator[tuple[str, str]]:
-    """Pairs of field and text of a document."""
+    """Pairs of field and text of a document. Examples are no field: they are compared one by one."""
     yield "name", document.name
     yield "title", document.title
     yield "description", described(document)
     yield "category", document.category
     for alias in document.aliases:
         yield "alias", alias
-    for example in document.examples:
-        yield "example", example
     for argument in document.arguments:
         yield "required argument" if argument.required else "argument", argument.name
         yield "argument text", argument.text
@@ -59,35 +58,45 @@ def texts(document: ToolDocument) -> Iterator[tuple[str, str]]:
             yield "values", value
 
 
-def field_postings(
-    documents: Sequence[ToolDocument], numbers: Callable[[str], Sequence[int]], term_count: Callable[[], int]
-) -> Postings:
-    """BM25F postings, saturated: a term in a tool weighs 0..1. `numbers` gives the terms of a text as numbers."""
-    keys: list[int] = []  # (tool, field) of each term of `terms`
-    sizes: list[int] = []
-    terms: list[int] = []
-    for tool, document in enumerate(documents):
-        for field, text in texts(document):
-            found = numbers(text)
-            keys.append(tool * len(FIELDS) + _NUMBERS[field])
-            sizes.append(len(found))
-            terms.extend(found)
-    count = max(term_count(), 1)
-    places = np.repeat(np.array(keys, dtype=np.int64), np.array(sizes, dtype=np.int64))
-    cells, times = np.unique(places * count + np.array(terms, dtype=np.int64), return_counts=True)
-    share = _shares(places, len(documents))[cells // count] * times
-    pairs, inverse = np.unique((cells // count // len(FIELDS)) * count + cells % count, return_inverse=True)
-    weight = np.bincount(inverse, weights=share, minlength=len(pairs))
-    impact = (weight / (weight + SATURATION)).astype(np.float32)
-    return Postings(
-        (pairs // count).astype(np.int32), (pairs % count).astype(np.int32), impact, len(documents), count
-    )
+class FieldTexts:
+    """The texts of all fields of some tools as numbers of terms, one after the other."""
 
+    def __init__(self, documents: Sequence[ToolDocument], read: Callable[[str], Sequence[int]]) -> None:
+        self._tools = len(documents)
+        places: list[int] = []
+        self._sizes: list[int] = []
+        self._terms: list[int] = []
+        for tool, document in enumerate(documents):
+            for field, text in texts(document):
+                found = read(text)
+                places.append(tool * len(FIELDS) + _NUMBERS[field])
+                self._sizes.append(len(found))
+                self._terms.extend(found)
+        self._places: Integers = np.array(places, dtype=np.int32)
 
-def _shares(places: np.typing.NDArray[np.int64], tools: int) -> Floats:
-    """What one occurrence counts in each field of each tool, long fields less."""
-    lengths = np.bincount(places, minlength=tools * len(FIELDS)).reshape(tools, len(FIELDS)).astype(np.float32)
-    average = lengths.sum(axis=0) / np.maximum(np.count_nonzero(lengths, axis=0), 1) + 1e-9
-    weight = np.array([field.weight for field in FIELDS.values()], dtype=np.float32)
-    damping = np.array([field.damping for field in FIELDS.values()], dtype=np.float32)
-    return (weight / (1 - damping + damping * lengths / average)).reshape(-1).astype(np.float32)
+    def postings(self, term_count: int) -> Postings:
+        """BM25F, saturated: a term weighs 0..1 in a tool."""
+        places, terms, times = counted(
+            self._places, self._sizes, self._terms, self._tools * len(FIELDS), term_count
+        )
+        share = self._shares()[places] * times
+        cells = (places // len(FIELDS)).astype(np.int64) * term_count + terms
+        pairs, inverse = np.unique(cells, return_inverse=True)
+        weight = np.bincount(inverse, weights=share, minlength=len(pairs))
+        return Postings(
+            (pairs // term_count).astype(np.int32),
+            (pairs % term_count).astype(np.int32),
+            (weight / (weight + SATURATION)).astype(np.float32),
+            self._tools,
+            term_count,
+        )
+
+    def _shares(self) -> Floats:
+        """What one occurrence counts in each field of each tool, less in long fields."""
+        lengths = np.bincount(self._places, self._sizes, minlength=self._tools * len(FIELDS))
+        lengths = lengths.reshape(self._tools, len(FIELDS))
+        average = lengths.sum(axis=0) / np.maximum(np.count_nonzero(lengths, axis=0), 1) + 1e-9
+        weight = np.array([field.weight for field in FIELDS.values()])
+        damping = np.array([field.damping for field in FIELDS.values()])
+        damped = np.maximum(1 - damping + damping * lengths / average, 1e-6)
+        return (weight / damped).reshape(-1).astype(np.float32)

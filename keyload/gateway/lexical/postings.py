@@ -9,30 +9,40 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
 
 
 class Postings:
     """Immutable: for each term the units it stands in, one after the other, with a weight each."""
 
-    def __init__(self, units: Integers, terms: Integers, weights: Floats, unit_count: int, term_count: int) -> None:
+    def __init__(
+        self, units: Integers, terms: Integers, weights: Floats, unit_count: int, term_count: int
+    ) -> None:
         order = np.argsort(terms, kind="stable")
         self.unit_count = unit_count
-        self._units = np.ascontiguousarray(units[order])
-        self._weights = np.ascontiguousarray(weights[order])
-        self._starts = np.searchsorted(terms[order], np.arange(term_count + 1)).astype(np.int32)
+        self._terms = terms[order]
+        self._units = units[order]
+        self._weights = weights[order]
+        self._starts = np.searchsorted(self._terms, np.arange(term_count + 1)).astype(np.int32)
 
-    @property
-    def holders(self) -> Integers:
-        """For each term the number of units it stands in."""
-        return np.diff(self._starts)
+    def cells(self) -> npt.NDArray[np.int64]:
+        """A number for each pair of term and unit that there is, terms first."""
+        return self._terms.astype(np.int64) * self.unit_count + self._units
 
-    def match(
-        self, slots: Integers, terms: Integers, weights: Floats, slot_count: int
-    ) -> tuple[Floats, Floats]:
-        """For each slot of a query and each unit the best of the slot's terms that stand in the unit.
+    def weights(self) -> Floats:
+        """The weights of the cells."""
+        return self._weights
 
-        A slot is a word of the query with the terms that may stand for it, row `i` of the three arrays being one
-        of them. Gives two matrices, slots by units: with the weights of the postings, and without them.
+    def mass(self, by_term: Floats) -> Floats:
+        """For each unit the sum over its terms of what the term weighs."""
+        sums = np.bincount(self._units, by_term[self._terms], minlength=self.unit_count)
+        return np.asarray(sums, dtype=np.float32)
+
+    def match(self, slots: Integers, terms: Integers, weights: Floats, slot_count: int) -> Floats:
+        """A matrix, slots of a query by units: the best of a slot's terms that stand in the unit.
+
+        A slot is a word of the query with the terms that may stand for it, row `i` of the three arrays being
+        one of them; a term counts with its weight in the slot times its weight in the unit.
         """
         first = self._starts[terms]
         counts = self._starts[terms + 1] - first
@@ -40,26 +50,22 @@ class Postings:
         total = int(ends[-1]) if len(ends) else 0
         at = np.arange(total, dtype=np.int32) + np.repeat(first - (ends - counts), counts)
         cells = np.repeat(slots * self.unit_count, counts) + self._units[at]
-        given = np.repeat(weights, counts)
-        impact = np.zeros(slot_count * self.unit_count, dtype=np.float32)
-        presence = np.zeros_like(impact)
-        np.maximum.at(impact, cells, given * self._weights[at])
-        np.maximum.at(presence, cells, given)
-        shape = (slot_count, self.unit_count)
-        return impact.reshape(shape), presence.reshape(shape)
+        best = np.zeros(slot_count * self.unit_count, dtype=np.float32)
+        np.maximum.at(best, cells, np.repeat(weights, counts) * self._weights[at])
+        return best.reshape(slot_count, self.unit_count)
 
 
-def weighted(rows: Sequence[tuple[int, Sequence[int]]], unit_count: int, term_count: int) -> Postings:
-    """Postings of weight 1 from rows of unit and its terms."""
-    units = np.repeat(
-        np.array([unit for unit, _ in rows], dtype=np.int64), [len(terms) for _, terms in rows]
-    )
-    terms = np.array([term for _, row in rows for term in row], dtype=np.int64)
-    cells = np.unique(units * term_count + terms)
-    return Postings(
+def counted(
+    units: Integers, sizes: Sequence[int], terms: Sequence[int], unit_count: int, term_count: int
+) -> tuple[Integers, Integers, Floats]:
+    """Units, terms and how often each term stands in each unit, from texts that lie one after the other.
+
+    Text `i` belongs to `units[i]` and has `sizes[i]` of the terms.
+    """
+    places = np.repeat(units.astype(np.int64), np.asarray(sizes, dtype=np.int64))
+    cells, times = np.unique(places * term_count + np.asarray(terms, dtype=np.int64), return_counts=True)
+    return (
         (cells // term_count).astype(np.int32),
         (cells % term_count).astype(np.int32),
-        np.ones(len(cells), dtype=np.float32),
-        unit_count,
-        term_count,
+        times.astype(np.float32),
     )

@@ -24,13 +24,16 @@ from keyload.gateway.lexical.thesaurus import FUNCTION_WORDS, INTENTS, SOFT_WORD
 
 MAX_SLOTS = 48
 NOUN_CONCEPT = 0.5
-VERB_CONCEPT = 0.35
+VERB_CONCEPT = 0.3
 SOFT_MASS = 0.4
-VERB_MASS = 0.6
+VERB_MASS = 0.9
 TRANSLATED = 0.9
 SHAPE_MASS = 0.5
 NUMBER_MASS = 0.25
 PAIR_MASS = 0.6
+SURE_VERB = 0.6  # verbs and words of many requests are found everywhere
+SURE_STEM = 0.9  # another form of the word is known
+SURE_GUESS = 0.7
 MISSPELT_FUNCTION_MASS = 0.2
 
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -44,24 +47,33 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 class Slot(msgspec.Struct):
-    """A word of the query: `mass` is its IDF, `terms` pairs of term and weight, `surface` its own form or -1."""
+    """A word of the query. `mass` is its IDF, less for words that say little; `terms` are pairs of term and
+    weight; `surface` is its own form, or -1 when that is not known; `sure` is how much being found says about
+    the task.
+    """
 
     mass: float
     terms: list[tuple[int, float]]
     surface: int = -1
+    sure: float = 1.0
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A query in arrays for `Postings.match`: rows of slot, term and weight; surface words are the slots after
-    the first `len(masses)`. `intents` is what its verbs want to happen.
+    """A query in arrays for `Postings.match`: rows of slot, term and weight.
+
+    Surface words are the slots after the first `len(masses)`. `scaled` are weights of rows in comparisons of
+    words with their own IDF: a word counts no more than what stands for it. `intents` is what the verbs want.
     """
 
     masses: Floats
     surface_masses: Floats
+    sure: Floats
     slots: Integers
     terms: Integers
     weights: Floats
+    scaled: Floats
     intents: frozenset[str]
+    text: str
 
 
 _INTENT_OF_CONCEPT = {concept: intent for intent, row in INTENTS.items() for concept in row.split()}
@@ -109,7 +121,7 @@ class Reader:
             elif not is_function_word(word):
                 slots.append(self._word(word, meant, foreign))
         slots.extend(self._shapes(text))
-        return self._question(slots[:MAX_SLOTS], meant)
+        return self._question(text, slots[:MAX_SLOTS], meant)
 
     def _word(self, word: str, meant: list[str], foreign: bool) -> Slot:
         terms = dict(self._known(word, 1.0))
@@ -119,13 +131,17 @@ class Reader:
             for english in translation.translate(word, foreign):
                 meant.append(english)
                 self._merge(terms, self._known(english, TRANSLATED))
-        if direct is not None:
-            return Slot(float(self._idf[direct]) * _share(word), list(terms.items()), surface)
         share = _share(word)
+        sure = SURE_VERB if share < 1.0 else 1.0
+        if direct is not None:
+            if surface < 0:
+                sure *= SURE_STEM
+            return Slot(float(self._idf[direct]) * share, list(terms.items()), surface, sure)
         if not terms:
             terms, guessed = self._guess(word)
             share *= guessed
-        return Slot(self._mass(terms) * share, list(terms.items()))
+            sure *= SURE_GUESS
+        return Slot(self._mass(terms) * share, list(terms.items()), sure=sure)
 
     def _guess(self, word: str) -> tuple[dict[int, float], float]:
         """Terms for a word that is neither known nor translated, and the share of its mass that counts."""
@@ -186,19 +202,26 @@ class Reader:
         for term, weight in more:
             terms[term] = max(weight, terms.get(term, 0.0))
 
-    def _question(self, slots: list[Slot], meant: list[str]) -> Question:
+    def _question(self, text: str, slots: list[Slot], meant: list[str]) -> Question:
         rows = [(at, term, weight) for at, slot in enumerate(slots) for term, weight in slot.terms]
         rows += [
             (len(slots) + at, slot.surface, 1.0) for at, slot in enumerate(slots) if slot.surface >= 0
         ]
+        masses = np.array([slot.mass for slot in slots], dtype=np.float32)
+        surfaces = [float(self._idf[slot.surface]) if slot.surface >= 0 else 0.0 for slot in slots]
+        surface_masses = np.array(surfaces, dtype=np.float32)
+        numbers = np.array([row[0] for row in rows], dtype=np.int32)
+        terms = np.array([row[1] for row in rows], dtype=np.int32)
+        weights = np.array([row[2] for row in rows], dtype=np.float32)
+        both = np.concatenate((masses, surface_masses))[numbers]
         return Question(
-            masses=np.array([slot.mass for slot in slots], dtype=np.float32),
-            surface_masses=np.array(
-                [float(self._idf[slot.surface]) if slot.surface >= 0 else 0.0 for slot in slots],
-                dtype=np.float32,
-            ),
-            slots=np.array([row[0] for row in rows], dtype=np.int32),
-            terms=np.array([row[1] for row in rows], dtype=np.int32),
-            weights=np.array([row[2] for row in rows], dtype=np.float32),
+            masses=masses,
+            surface_masses=surface_masses,
+            sure=np.array([slot.sure for slot in slots], dtype=np.float32),
+            slots=numbers,
+            terms=terms,
+            weights=weights,
+            scaled=weights * np.minimum(1.0, self._idf[terms] / np.maximum(both, np.float32(1e-6))),
             intents=intents_of(meant),
+            text=text,
         )

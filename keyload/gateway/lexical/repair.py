@@ -14,7 +14,7 @@ MOST = 3  # repairs of one word
 WEIGHTS = (1.0, 0.85, 0.6)  # by edits
 PREFIX = 0.7
 LEAST_PREFIX = 4
-OTHER_INITIAL = 0.8  # people rarely miss the first letter
+OTHER_INITIAL = 0.6  # people rarely miss the first letter
 
 
 class Repairer:

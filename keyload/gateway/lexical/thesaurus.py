@@ -90,7 +90,11 @@ NOUNS: dict[str, str] = {
     "parcel": "parcel package shipment delivery shipping",
     "mail": "email mail inbox e-mail",
     "number": "amount number quantity many much count",
-    "size": "size big large length bytes huge",
+    "size": "size big large length bytes huge gb mb kb",
+    "record": "record row document entity object item entry",
+    "part": "part chunk piece slice segment fragment block",
+    "end": "end expire expiry expiration expired deadline due",
+    "delay": "late later delay behind lag",
     "interval": "interval period window range span duration between",
     "chart": "chart graph diagram plot visualization histogram",
     "house": "house home property apartment estate rent",
@@ -104,6 +108,21 @@ NOUNS: dict[str, str] = {
     "state": "status state progress condition healthy health",
 }
 """Concept to the everyday nouns that may stand for each other."""
+
+IRREGULAR = dict(
+    pair.split("=")
+    for pair in """kept=keep sent=send took=take taken=take wrote=write written=write ran=run made=make found=find
+    held=hold went=go gone=go gave=give given=give began=begin begun=begin chose=choose chosen=choose bound=bind
+    built=build bought=buy paid=pay sold=sell told=tell knew=know known=know left=leave met=meet said=say saw=see
+    seen=see shown=show spent=spend taught=teach thought=think won=win done=do broke=break broken=break stolen=steal
+    stood=stand fell=fall fallen=fall grew=grow grown=grow hidden=hide lost=lose rose=rise risen=rise spoke=speak
+    spoken=speak stuck=stick swept=sweep threw=throw thrown=throw woke=wake worn=wear wore=wear caught=catch
+    brought=bring drew=draw drawn=draw drove=drive driven=drive ate=eat eaten=eat flew=fly flown=fly froze=freeze
+    frozen=freeze led=lead lent=lend came=come became=become people=person children=child men=man women=woman
+    indices=index vertices=vertex matrices=matrix bought=buy slept=sleep felt=feel heard=hear
+    """.split()
+)
+"""Forms that no rule leads back to their word."""
 
 INTENTS: dict[str, str] = {
     "read": "read list find explain check review download",
@@ -173,13 +192,13 @@ SOFT_WORDS = frozenset(
     """provide provided provides assist assistance recommend recommended recommendation recommendations suggest suggestion
     suggestions information info detail details detailed specific specifically particular various including include
     included comprehensive several many current currently good great best better nice perfect suitable relevant useful
-    available possible new different certain few couple option options idea ideas advice support require required
+    available possible new different certain few couple option options idea advice require required
     requires request requesting wish desire hope love prefer enjoy ensure enable allow allows become come comes coming
     plan planning think thinking believe feel hear heard wonder wondering curious learn understand understanding
     find finding show give given giving use utilize offer offers obtain explore exploring discover seek seeking ask
     asking answer question example instance based related regarding concerning according help helpful assistance
     easily quickly effectively efficiently especially together first last next today time way ways people someone user
-    users high low big small large little long short full able urgent urgently kindly hello thank
+    users high low little able urgent urgently kindly hello thank
     """.split()
 )
 """Words of many English requests that say little about the task: they count, but less."""
