@@ -9,7 +9,6 @@ from keyload.gateway.diagnostics import EMBEDDING_FAILED, SOURCE_LOAD_FAILED, Di
 from keyload.gateway.embeddings import EmbeddingGenerator
 from keyload.gateway.errors import GatewayClosed, GatewayError, SourceFailed
 from keyload.gateway.generation import Generation
-from keyload.gateway.lexical import LexicalIndex
 from keyload.gateway.options import GatewayOptions
 from keyload.gateway.registry import GatewayRegistry
 from keyload.gateway.remote import RemoteSource
@@ -166,6 +165,8 @@ class Builder:
         if former is not None and same:
             index = former.index
         else:
+            from keyload.gateway.lexical import LexicalIndex  # with numpy, which a host need not wait for
+
             index = await asyncio.to_thread(LexicalIndex, documents, self._options.low_confidence)
         generator, problems = resolved_generator(self._options)
         diagnostics += problems

@@ -1,4 +1,4 @@
-"""What ranking sees of a tool: its texts, field by field (GTW-13, GTW-19)."""
+"""What the ranking and the graph see of a tool: its texts, apart from where it comes from and how it runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Argument(msgspec.Struct, frozen=True):
-    """One property of a tool's input schema: its name, its description and the values it allows."""
+    """A property of a tool's input schema (GTW-13); `values` are those of its enumeration."""
 
     name: str
     text: str = ""
@@ -15,7 +15,7 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 class ToolDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """The descriptor of one tool, without its schemas."""
+    """The texts of one tool (GTW-13). `aliases` are other names, `examples` tasks in a user's words."""
 
     id: str
     name: str

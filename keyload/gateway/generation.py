@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from keyload.gateway.diagnostics import Diagnostic
-from keyload.gateway.lexical import LexicalIndex
 from keyload.gateway.links import ToolLinks
 from keyload.gateway.tools import Tool
 
 if TYPE_CHECKING:
+    from keyload.gateway.lexical import LexicalIndex
     from keyload.gateway.tool_graph import ToolGraph
     from keyload.gateway.vectors import VectorIndex
 

@@ -7,4 +7,5 @@ import sys
 if "ends" not in sys.argv:
     for _ in sys.stdin:
         if "noise" in sys.argv:
-            print("secret nonsense", flush=True)
+            sys.stdout.write("secret nonsense\n")
+            sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""An MCP server for tests, made with the official SDK: `python -m tests.unit.gateway.servers.tools KIND [http]`.
+"""An MCP server for tests, made with the official SDK: `python -m tests.unit.gateway.servers.tools KIND`.
 
-Over HTTP it prints its port first. It ends when its input ends.
+With `http` behind the kind it serves Streamable HTTP and prints its port first. It ends when its input ends.
 """
 
 from __future__ import annotations
@@ -93,7 +93,6 @@ class Tools:
             case "fail_always":
                 return self._said("The field is flooded.", is_error=True)
             case "wait_forever":
-                print("waiting", file=sys.stderr, flush=True)
                 await anyio.sleep_forever()
             case "end_process":
                 os._exit(3)
@@ -139,16 +138,17 @@ async def over_http(server: Server[Any]) -> None:
     app = server.streamable_http_app()
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and token is not None:
-            if (b"authorization", f"Bearer {token}".encode()) not in scope["headers"]:
-                await send({"type": "http.response.start", "status": 401, "headers": []})
-                await send({"type": "http.response.body", "body": b"secret details"})
-                return
+        wanted = (b"authorization", f"Bearer {token}".encode())
+        if scope["type"] == "http" and token is not None and wanted not in scope["headers"]:
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b"secret details"})
+            return
         await app(scope, receive, send)
 
     config = uvicorn.Config(guarded, log_level="critical", timeout_graceful_shutdown=1)
     running = uvicorn.Server(config)
-    print(listener.getsockname()[1], flush=True)
+    sys.stdout.write(f"{listener.getsockname()[1]}\n")
+    sys.stdout.flush()
 
     async def until_input_ends() -> None:
         await anyio.to_thread.run_sync(sys.stdin.read)
