@@ -45,7 +45,7 @@ def shape(function: Callable[..., Any]) -> FunctionShape:
             raise RegistrationError("The function of a tool takes its arguments by name.")
     hints = _hints(function)
     named = [parameter for parameter in parameters if parameter.kind in _BY_NAME]
-    types = {parameter.name: hints.get(parameter.name, Any) for parameter in named}
+    types = {parameter.name: _with_schema(hints.get(parameter.name, Any)) for parameter in named}
     schema = _schema(named, types, described)
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         schema["additionalProperties"] = False
@@ -97,13 +97,10 @@ async def _in_thread(function: Callable[..., Any], values: Mapping[str, Any]) ->
 
 
 def _converted(name: str, value: Any, types: Mapping[str, Any]) -> Any:
-    kind = types.get(name, Any)
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, types.get(name, Any))
     except msgspec.ValidationError as error:
         raise ValueError(f"The argument {name!r} does not fit: {error}") from None
-    except TypeError:  # a type that has no schema: the function gets what came
-        return value
 
 
 def _target(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,12 +123,9 @@ def _schema(
     properties: dict[str, Any] = {}
     definitions: dict[str, Any] = {}
     for parameter in parameters:
-        try:
-            (member,), parts = msgspec.json.schema_components(
-                [types[parameter.name]], ref_template="#/$defs/{name}"
-            )
-        except TypeError:  # a type without a schema: anything
-            member, parts = {}, {}
+        (member,), parts = msgspec.json.schema_components(
+            [types[parameter.name]], ref_template="#/$defs/{name}"
+        )
         member, definitions = dict(member), {**definitions, **parts}
         if described.get(parameter.name):
             member.setdefault("description", described[parameter.name])
@@ -145,6 +139,15 @@ def _schema(
     if definitions:
         schema["$defs"] = definitions
     return schema
+
+
+def _with_schema(kind: Any) -> Any:
+    """The type, or Any for one that JSON has no schema for: then the function gets what came."""
+    try:
+        msgspec.json.schema_components([kind])
+    except TypeError:
+        return Any
+    return kind
 
 
 def _is_plain(value: Any) -> bool:

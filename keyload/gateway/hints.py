@@ -6,7 +6,7 @@ import msgspec
 
 from keyload.gateway.errors import RegistrationError
 
-MAX_PHRASES = 512  # aliases, examples, related tools and next steps of one tool
+MAX_PHRASES = 1024  # aliases, examples, related tools and next steps of one tool
 MAX_PHRASE_CHARS = 512
 
 

@@ -24,7 +24,9 @@ from keyload.contract.gateway import (
     GatewayToolMatch,
 )
 from keyload.contract.mutations import MUTATIONS
+from keyload.contract.names import OPERATION_NAMES
 from keyload.contract.operations import Operation
+from keyload.contract.phrases import phrases_of
 from keyload.front.mcp import schemas
 from keyload.front.mcp.preflight import INVOKE
 from keyload.gateway import Category, GatewayRegistry, Match, ToolHints
@@ -109,6 +111,7 @@ def register(registry: GatewayRegistry, operation: Operation, adapter: Callable[
             title=operation.title,
             category=operation.feature,
             aliases=(*operation.aliases, *(alias for rule in mutations for alias in rule.aliases)),
+            examples=phrases_of(operation.name) if operation.name in OPERATION_NAMES else (),
             read_only=operation.read_only,
             destructive=operation.destructive,
             idempotent=operation.idempotent,

@@ -134,7 +134,7 @@ def test_declarations_that_could_never_work_are_refused_without_their_values() -
         (GatewayOptions(max_metadata_bytes=400), {}),
         (GatewayOptions(descriptor_text_limit=100), {"description": "d" * 97}),
         (GatewayOptions(descriptor_text_limit=100), {"hints": ToolHints(aliases=("a" * 50, "b" * 50))}),
-        (GatewayOptions(), {"hints": ToolHints(examples=("e",) * 513)}),
+        (GatewayOptions(), {"hints": ToolHints(examples=("e",) * 1025)}),
         (GatewayOptions(), {"hints": ToolHints(related=("r" * 513,))}),
         (GatewayOptions(), {"input_schema": {"type": "string"}}),
         (GatewayOptions(), {"input_schema": {"type": "object", "default": object()}}),
