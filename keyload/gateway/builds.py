@@ -118,12 +118,13 @@ class Builder:
     async def _make(self, previous: asyncio.Task[Generation] | None, again: bool) -> Generation:
         if previous is not None and not previous.done():
             await asyncio.wait([previous])
-        version = self._registry.version
+        version, entries = self._registry.version, self._registry.entries
         try:
             async with asyncio.TaskGroup() as loads:
-                for source in self._remote_sources():
-                    loads.create_task(source.load(self._gateway_id, again))
-            tools, diagnostics = self._admitted()
+                for source in entries:
+                    if isinstance(source, RemoteSource):
+                        loads.create_task(source.load(self._gateway_id, again))
+            tools, diagnostics = self._admitted(entries)
             generation = await self._indexed(version, tools, diagnostics)
         except Exception as error:
             self._refused_version = self._registry.version
@@ -135,22 +136,26 @@ class Builder:
         self._generation = generation
         return generation
 
-    def _admitted(self) -> tuple[list[Tool], list[Diagnostic]]:
+    def _admitted(
+        self, entries: Iterable[tuple[Tool, ...] | RemoteSource]
+    ) -> tuple[list[Tool], list[Diagnostic]]:
         """The tools of all sources within the bounds; a source that passes them is left out (GTW-39)."""
-        count = len(self._registry.tools)
-        size = sum(tool.size for tool in self._registry.tools)
+        local = [tool for entry in entries if not isinstance(entry, RemoteSource) for tool in entry]
+        count, size = len(local), sum(tool.size for tool in local)
         tools: list[Tool] = []
         diagnostics: list[Diagnostic] = []
-        for entry in self._registry.entries:
+        for entry in entries:
             if not isinstance(entry, RemoteSource):
                 tools += entry
                 continue
-            count += len(entry.tools)
-            size += sum(tool.size for tool in entry.tools)
-            if count > self._options.max_tools or size > self._options.max_metadata_bytes:
-                count -= len(entry.tools)
-                size -= sum(tool.size for tool in entry.tools)
+            more = sum(tool.size for tool in entry.tools)
+            if (
+                count + len(entry.tools) > self._options.max_tools
+                or size + more > self._options.max_metadata_bytes
+            ):
                 entry.refuse("its tools pass the bounds of the gateway.")
+            else:
+                count, size = count + len(entry.tools), size + more
             tools += entry.tools
             diagnostics += entry.diagnostics
             if entry.failed and self._options.strict_sources:

@@ -81,6 +81,13 @@ def runner(
     return run
 
 
+def gateway_behind(function: Callable[..., Any]) -> object | None:
+    """The gateway whose meta tool a function is, if it is one (GTW-37)."""
+    while isinstance(function, functools.partial):
+        function = cast("functools.partial[Any]", function).func
+    return getattr(getattr(function, "__self__", function), "gateway", None)
+
+
 def _is_asynchronous(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 

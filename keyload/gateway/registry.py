@@ -186,8 +186,7 @@ class GatewayRegistry:
         check_source_id(source.source_id)
         if not callable(source.function):
             raise RegistrationError("The function of a tool can be called.")
-        owner = getattr(source.function, "__self__", source.function)
-        if self._owner is not None and getattr(owner, "gateway", None) is self._owner:
+        if self._owner is not None and functions.gateway_behind(source.function) is self._owner:
             raise RegistrationError("A gateway does not index its own meta tools.")
         entry = self._entries.get(source.source_id, {})
         if isinstance(entry, RemoteSource):
