@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from importlib import import_module
 
 from keyload.gateway.diagnostics import EMBEDDING_FAILED, SOURCE_LOAD_FAILED, Diagnostic
 from keyload.gateway.embeddings import EmbeddingGenerator
@@ -120,10 +121,12 @@ class Builder:
             await asyncio.wait([previous])
         version, entries = self._registry.version, self._registry.entries
         try:
+            remote = [entry for entry in entries if isinstance(entry, RemoteSource)]
+            if remote:  # importing the SDK takes a second, in which others go on
+                await asyncio.to_thread(import_module, "keyload.gateway.mcp_client")
             async with asyncio.TaskGroup() as loads:
-                for source in entries:
-                    if isinstance(source, RemoteSource):
-                        loads.create_task(source.load(self._gateway_id, again))
+                for source in remote:
+                    loads.create_task(source.load(self._gateway_id, again))
             tools, diagnostics = self._admitted(entries)
             generation = await self._indexed(version, tools, diagnostics)
         except Exception as error:

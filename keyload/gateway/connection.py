@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool
 
 
+LAST_SECONDS = 15.0  # what the SDK takes at most to end a process that resists, and a little more
+
+
 class ConnectionEnded(Exception):
     """The connection to a source has ended."""
 
@@ -74,7 +77,9 @@ class Connection:
         done, _ = await asyncio.wait([self._owner], timeout=seconds)
         if not done:
             self._scope.cancel()
-            await asyncio.wait([self._owner])
+            done, _ = await asyncio.wait([self._owner], timeout=LAST_SECONDS)
+        if not done:
+            self._owner.cancel()
 
     async def _own(self) -> None:
         failure: Exception = ConnectionEnded("The connection to the source has ended.")

@@ -49,11 +49,8 @@ async def opened(declaration: RemoteDeclaration, changed: Notice, lost: Notice) 
                 async with _entered(Client(transport, cache=None), changed) as client:
                     yield client
         case HttpServer():
-            timeout = httpx2.Timeout(30.0, read=300.0)
-            async with httpx2.AsyncClient(headers=dict(declaration.headers), timeout=timeout) as http:
-                transport = _watched(streamable_http_client(declaration.url, http_client=http), lost)
-                async with _entered(Client(transport, cache=None), changed) as client:
-                    yield client
+            async with _over_http(declaration, changed, lost) as client:
+                yield client
         case ClientFactory():
             client = cast("Client", await declaration.factory())
             if is_connected(client):
@@ -72,6 +69,33 @@ async def opened(declaration: RemoteDeclaration, changed: Notice, lost: Notice) 
                     yield client
             else:
                 raise ListingError("the given client is not connected")
+
+
+@asynccontextmanager
+async def _over_http(declaration: HttpServer, changed: Notice, lost: Notice) -> AsyncGenerator[Client]:
+    """Connect over HTTP; a refusal while connecting is told by its status, which the SDK does not show."""
+    refused: list[int] = []
+    connected = False
+
+    async def note(response: httpx2.Response) -> None:
+        if not connected and response.status_code >= 400:
+            refused.append(response.status_code)
+
+    http = httpx2.AsyncClient(
+        headers=dict(declaration.headers),
+        timeout=httpx2.Timeout(30.0, read=300.0),
+        event_hooks={"response": [note]},
+    )
+    try:
+        async with http:
+            transport = _watched(streamable_http_client(declaration.url, http_client=http), lost)
+            async with _entered(Client(transport, cache=None), changed) as client:
+                connected = True
+                yield client
+    except Exception as error:
+        if not connected and refused and isinstance(first_cause(error), MCPError):
+            raise ListingError(f"it answered with the HTTP status {refused[-1]}") from error
+        raise
 
 
 def is_connected(client: Any) -> bool:

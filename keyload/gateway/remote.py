@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +19,7 @@ from keyload.gateway.tools import CallContext, Output, Tool, ToolRunner, make_to
 if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool
 
+MAX_TOLD = 16  # repeated names of one source that are told
 META_TOOL_KEY = "keyload.gateway/meta-tool-of"
 
 
@@ -37,6 +38,7 @@ class RemoteSource:
         self._on_change = on_change
         self._connection: Connection | None = None
         self._retired: set[asyncio.Task[None]] = set()
+        self._disposed = False
         self._wanted = 1
         self._loaded = 0
 
@@ -81,7 +83,8 @@ class RemoteSource:
     async def dispose(self) -> None:
         """Leave a given client that was connected before, in the task that calls this (GTW-9)."""
         given = self._declaration
-        if isinstance(given, GivenClient) and given.dispose:
+        if isinstance(given, GivenClient) and given.dispose and not self._disposed:
+            self._disposed = True
             from keyload.gateway import mcp_client
 
             if mcp_client.is_connected(given.client):
@@ -103,26 +106,39 @@ class RemoteSource:
     def _converted(
         self, listed: list[ListedTool], gateway_id: str
     ) -> tuple[tuple[Tool, ...], tuple[Diagnostic, ...]]:
+        """The tools that can be used; what is left out is told, a few by name (GTW-6, GTW-8)."""
+        from keyload.gateway.mcp_client import ListingError
+
         tools: dict[str, Tool] = {}
-        diagnostics: list[Diagnostic] = []
+        repeated: list[str] = []
         unusable: list[str] = []
+        room = self._options.max_metadata_bytes
         for entry in listed:
             if (entry.meta or {}).get(META_TOOL_KEY) == gateway_id:
                 continue  # our own meta tool, served by someone who serves us (GTW-37)
             if entry.name in tools:
-                text = f"The source {self.source_id} sent the tool {shown(entry.name)} more than once."
-                diagnostics.append(self._diagnostic(DUPLICATE_TOOL, text))
+                repeated.append(entry.name)
                 continue
             try:
-                tools[entry.name] = self._tool(entry)
+                tool = self._tool(entry)
             except RegistrationError as error:
                 unusable.append(str(error))
+                continue
+            room -= tool.size
+            if room < 0:
+                raise ListingError(f"its tools pass {self._options.max_metadata_bytes} bytes")
+            tools[entry.name] = tool
+        return tuple(tools.values()), tuple(self._left_out(repeated, unusable))
+
+    def _left_out(self, repeated: list[str], unusable: list[str]) -> Iterator[Diagnostic]:
+        for name in list(dict.fromkeys(repeated))[:MAX_TOLD]:
+            text = f"The source {self.source_id} sent the tool {shown(name)} more than once."
+            yield self._diagnostic(DUPLICATE_TOOL, text)
         if unusable:
             text = (
                 f"The source {self.source_id} sent tools that cannot be used: {len(unusable)}. {unusable[0]}"
             )
-            diagnostics.append(self._diagnostic(SOURCE_LOAD_FAILED, text))
-        return tuple(tools.values()), tuple(diagnostics)
+            yield self._diagnostic(SOURCE_LOAD_FAILED, text)
 
     def _tool(self, entry: ListedTool) -> Tool:
         limit = self._options.descriptor_text_limit

@@ -32,6 +32,9 @@ class _Remote(msgspec.Struct, frozen=True, kw_only=True):
     hints: Mapping[str, ToolHints] = {}
     load_seconds: float | None = None
 
+    def __repr__(self) -> str:  # variables, headers and addresses may hold secrets
+        return f"{type(self).__name__}({self.source_id!r})"
+
 
 class StdioServer(_Remote, frozen=True, kw_only=True):
     """A server to start as a process; `environment` is added to the few variables a process inherits."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyload.gateway import Gateway, GatewayOptions, SearchTextTooLong, ToolHints, create_gateway
+from keyload.gateway.diagnostics import CODES
 from keyload.gateway.search_text import joined
 from tests.unit.gateway.support import ids
 
@@ -190,3 +193,10 @@ def test_groups_take_their_own_tools_first_and_then_the_best_without_a_place() -
         assert (further.name, [match.name for match in further.matches]) == ("trees", ["count_trees"])
 
     asyncio.run(main())
+
+
+@pytest.mark.covers("GTW-38")
+def test_the_codes_of_diagnostics_are_those_of_the_specification() -> None:
+    text = (Path(__file__).parents[3] / "docs/spec/gateway.md").read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if "**GTW-38**" in line]
+    assert set(re.findall(r"`(\w+)`", line)) == set(CODES)

@@ -90,6 +90,21 @@ def test_lists_without_end_fail_alone() -> None:
 
 
 @pytest.mark.covers("GTW-39")
+def test_a_list_above_the_bytes_of_the_gateway_fails_alone() -> None:
+    async def main() -> None:
+        gateway, registry, _ = create_gateway(GatewayOptions(max_metadata_bytes=600))
+        registry.add_tool("local", plant_tree)
+        add_stdio(registry, "farm", "good")
+        async with gateway:
+            built = await gateway.initialize()
+            assert codes(built) == [("source_load_failed", "farm")]
+            assert "600 bytes" in built.diagnostics[0].message
+            assert built.tool_count == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.covers("GTW-39")
 def test_a_source_that_does_not_fit_beside_the_others_is_left_out_whole() -> None:
     async def main() -> None:
         gateway, registry, _ = create_gateway(GatewayOptions(max_tools=10))

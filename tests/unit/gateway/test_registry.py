@@ -115,6 +115,8 @@ def test_declarations_that_could_never_work_are_refused_without_their_values() -
     with pytest.raises(RegistrationError, match="http") as refused:
         registry.add(HttpServer(source_id="a", url="ftp://user:secret@host"))
     assert "secret" not in str(refused.value)
+    server = HttpServer(source_id="a", url="http://user:secret@host", headers={"Authorization": "secret"})
+    assert repr(server) == "HttpServer('a')"
     with pytest.raises(RegistrationError, match="seconds"):
         registry.add_http_server("a", "http://host", load_seconds=0)
     with pytest.raises(RegistrationError, match="phrase"):

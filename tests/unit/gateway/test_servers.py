@@ -82,6 +82,7 @@ def test_an_http_server_is_called_with_the_headers_given() -> None:
                 await good_calls(gateway)
                 built = await gateway.initialize()
                 assert codes(built) == [("source_load_failed", "locked")]
+                assert "status 401" in built.diagnostics[0].message
                 assert SECRET not in str(built)
                 assert "wrong" not in str(built)
                 assert "details" not in str(built)
