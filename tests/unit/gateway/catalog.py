@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from keyload.contract.names import MUTATION_KINDS
+from keyload.contract.phrases import phrases_of
 from keyload.gateway import Gateway, GatewayOptions, ToolHints, create_gateway
 
 CONTRACT = Path(__file__).parents[3] / "docs" / "contract"
@@ -21,7 +23,7 @@ async def echo(arguments: Mapping[str, Any]) -> Any:
 
 
 def contract_gateway() -> Gateway:
-    """All 68 operations, with the member names and meanings of their request types."""
+    """All 68 operations, with the member names and meanings of their request types, and their phrases."""
     gateway, registry = create_gateway(GatewayOptions(max_tools=256, max_metadata_bytes=4 * 1024 * 1024))
     types = {entry["name"]: entry for entry in TYPES["types"]}
     for operation in OPERATIONS:
@@ -38,6 +40,7 @@ def contract_gateway() -> Gateway:
                 title=operation["title"],
                 category=operation["feature"],
                 aliases=(*operation["aliases"], *more),
+                examples=phrases_of(operation["name"], MUTATION_KINDS),
                 read_only=operation["readOnly"],
                 destructive=operation["destructive"],
                 idempotent=operation["idempotent"],
