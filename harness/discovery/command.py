@@ -33,8 +33,12 @@ def add_command(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "evaluate-discovery", help="how well the gateway finds tools"
     )
-    parser.add_argument("--set", choices=sorted(_SETS), action="append", help="only this set (may be repeated)")
-    parser.add_argument("--write-document", action="store_true", help="write the tables into docs/discovery.md")
+    parser.add_argument(
+        "--set", choices=sorted(_SETS), action="append", help="only this set (may be repeated)"
+    )
+    parser.add_argument(
+        "--write-document", action="store_true", help="write the tables into docs/discovery.md"
+    )
     parser.set_defaults(run=run)
 
 
@@ -71,7 +75,9 @@ def _metatool_table() -> str:
     rows = list(_halved("without examples", [tools], tuned))
     rows += _halved("four examples a tool", list(sets.folds(tools)), tuned)
     rest = sets.all_as_examples(tools)
-    rows.append(("five examples a tool, queries for two tools", measure(finder(rest.documents), rest.queries)))
+    rows.append(
+        ("five examples a tool, queries for two tools", measure(finder(rest.documents), rest.queries))
+    )
     return _table(rows)
 
 
@@ -103,11 +109,12 @@ def _own_table(name: str) -> str:
     tools = sets.own(name, documents)
     find = finder(documents)
     relevant = [query for query in tools.queries if query.expected]
-    rows: list[Row] = [*by_group(find, tools.queries).items(), ("all with a right operation", measure(find, relevant))]
-    chance = random.Random(TYPING_SEED)
-    typed = [
-        sets.Query(sets.misspelt(query.text, chance), query.expected, query.group) for query in relevant
+    rows: list[Row] = [
+        *by_group(find, tools.queries).items(),
+        ("all with a right operation", measure(find, relevant)),
     ]
+    chance = random.Random(TYPING_SEED)
+    typed = [sets.Query(sets.misspelt(query.text, chance), query.expected, query.group) for query in relevant]
     rows.append(("the same, one random edit each", measure(find, typed)))
     names = [
         sets.Query(text, (document.name,), "names")
@@ -137,9 +144,9 @@ def _routes(queries: Sequence[sets.Query]) -> str:
     routed, searched = asyncio.run(count())
     total = len(queries)
     return (
-        f"A route of two groups with two operations each holds the right one for {routed / total:.3f} of the "
-        f"queries, the first four of a search for {searched / total:.3f}; matches of low confidence are left out "
-        "in both.\n"
+        f"Two groups of two operations (a route) hold the right one for {routed / total:.3f} of the "
+        f"queries, the first four of a search for {searched / total:.3f}; both without matches of low "
+        "confidence.\n"
     )
 
 
@@ -191,8 +198,8 @@ def _conditions() -> str:
     facts = machine()
     return (
         f"`{shlex.join(['python', '-m', 'harness', *sys.argv[1:]])}`, {datetime.now(UTC):%Y-%m-%d}, "
-        f"revision {revision() or 'unknown'}; {facts['processor']}, {facts['cores']} cores, {facts['system']}, "
-        f"Python {facts['python']}; ranking by words, no model."
+        f"revision {revision() or 'unknown'}; {facts['processor']}, {facts['cores']} cores, "
+        f"{facts['system']}, Python {facts['python']}; ranking by words, no model."
     )
 
 

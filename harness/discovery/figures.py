@@ -15,7 +15,7 @@ Find = Callable[[str], tuple[Sequence[str], bool]]
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """Shares of the queries that have a right tool; `low` is the share of the irrelevant ones that are low."""
+    """Shares of the queries with a right tool; `low` is the share of the irrelevant ones that are low."""
 
     queries: int
     top1: float = 0.0

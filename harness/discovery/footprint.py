@@ -1,4 +1,4 @@
-"""`python -m harness.discovery.footprint`: what the index of our catalogue adds to the memory of a fresh process."""
+"""`python -m harness.discovery.footprint`: what the index of our catalogue adds to a fresh process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ import psutil
 from harness.discovery.catalogue import documents
 
 MEGABYTE = 1 << 20
-TASKS = ("read a document", "subir un archivo grande", "删除文件", "knoten des clusters", "misspeled qeury wrods")
+TASKS = (
+    "read a document",
+    "subir un archivo grande",
+    "删除文件",
+    "knoten des clusters",
+    "misspeled qeury wrods",
+)
 
 
 def main() -> None:

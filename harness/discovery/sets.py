@@ -59,7 +59,7 @@ def halves(queries: Sequence[Query]) -> tuple[list[Query], list[Query]]:
 
 
 def folds(tools: ToolSet) -> Iterator[ToolSet]:
-    """Five sets that together hold every query with one right tool once, the others of its tool as examples."""
+    """Five sets that together hold each query with one right tool once, others of its tool as examples."""
     by_tool: dict[str, list[Query]] = {}
     for query in tools.queries:
         if len(query.expected) == 1:
@@ -96,7 +96,7 @@ def with_examples(
 
 
 def misspelt(text: str, chance: random.Random) -> str:
-    """One random edit in one word of at least four letters, if there is one: a letter less, more, other, or swapped."""
+    """One random edit in a word of at least four letters: a letter less, more, other, or two swapped."""
     starts = [
         (at, len(word)) for at, word in _words(text) if len(word) >= 4 and word.isalpha() and word.isascii()
     ]

@@ -30,7 +30,7 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure(documents: Sequence[ToolDocument], queries: Sequence[str]) -> Speed:
-    """Build three times and keep the middle one, then search a thousand times after some that do not count."""
+    """Build three times and keep the middle one, then search a thousand times, after some to warm up."""
     builds: list[float] = []
     for _ in range(BUILDS):
         started = time.perf_counter()

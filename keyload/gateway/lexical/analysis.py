@@ -1,4 +1,4 @@
-"""From text to words and from words to terms: one way for tools and queries, so that both meet (GTW-20, GTW-21).
+"""From text to words and from words to terms: one way for tools and queries, so that both meet (GTW-21).
 
 A term is a stem (`delet`), a surface word (`=deleted`), or a concept of the thesaurus (`#delete`).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Any, cast
 
@@ -21,7 +21,10 @@ SURFACE, CONCEPT = "=", "#"
 
 porter_stem = cast("Callable[[str], str]", cast("Any", porter).stem)
 
-_RUN = re.compile(r"[\u3005\u3041-\u30fa\u30fc\u3400-\u9fff\uac00-\ud7a3]+|[^\W_\u3005\u3041-\u30fa\u30fc\u3400-\u9fff\uac00-\ud7a3]+")
+_RUN = re.compile(
+    r"[\u3005\u3041-\u30fa\u30fc\u3400-\u9fff\uac00-\ud7a3]+|[^\W_\u3005\u3041-\u30fa\u30fc\u3400-\u9fff\uac00-\ud7a3]+"
+)
+_PLAIN = re.compile(r"[a-z0-9]+")
 _CJK = re.compile(r"[\u3005\u3041-\u30fa\u30fc\u3400-\u9fff\uac00-\ud7a3]")
 _KATAKANA = re.compile(r"[\u30a1-\u30fa\u30fc]{2,}")
 _HIRAGANA = re.compile(r"[\u3041-\u309f]+")
@@ -56,26 +59,38 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFKC", text).lower().translate(_FOLDING)
 
 
-def runs(text: str) -> Iterator[str]:
+def runs(text: str) -> list[str]:
     """The words of a text in order, folded; camelCase and snake_case are split, humps also kept as one word.
 
     A run of Chinese or Japanese characters stays whole.
     """
-    text = _APOSTROPHE.sub("", text)
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+    if "'" in text or not text.isascii():
+        text = _APOSTROPHE.sub("", text)
+    if text.isascii() and not _HUMP.search(text):
+        found = _PLAIN.findall(text.lower())
+    else:
+        found = list(_humped(unicodedata.normalize("NFKC", text)))
+    if len(text) > MAX_WORD_CHARS:
+        return [run for run in found if len(run) <= MAX_WORD_CHARS or is_cjk(run)]
+    return found
+
+
+def _humped(text: str) -> Iterator[str]:
     for run in _RUN.findall(text):
-        if is_cjk(run):
-            yield run
-        elif len(run) <= MAX_WORD_CHARS:
-            if _HUMPED.fullmatch(run):
-                yield from fold(_HUMP.sub(" ", run)).split()
-            yield fold(run)
+        if _HUMPED.fullmatch(run):
+            yield from fold(_HUMP.sub(" ", run)).split()
+        yield fold(run)
 
 
-def split(text: str) -> list[str]:
-    """The words of a text in order; Chinese and Japanese as pairs of characters, katakana whole."""
-    return [word for run in runs(text) for word in (pairs(run) if is_cjk(run) else (run,))]
+def split(words: Iterable[str]) -> list[str]:
+    """Words as they come from `runs`, with Chinese and Japanese as pairs of characters, katakana whole."""
+    found: list[str] = []
+    for word in words:
+        if word.isascii() or not is_cjk(word):
+            found.append(word)
+        else:
+            found.extend(pairs(word))
+    return found
 
 
 def pieces(run: str) -> Iterator[str]:
@@ -107,7 +122,7 @@ def is_cjk(word: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def stem(word: str) -> str:
-    """The stem of a folded word: Porter's for Latin script, endings cut for Cyrillic, the word itself otherwise."""
+    """The stem of a folded word: Porter's for Latin script, endings cut for Cyrillic, else itself."""
     if word.isascii():
         return porter_stem(IRREGULAR.get(word, word))
     if _CYRILLIC.fullmatch(word):
@@ -127,7 +142,7 @@ def concepts_by_stem() -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for table in (VERBS, NOUNS):
         for concept, words in table.items():
-            for word in words.split():
+            for word in words:
                 names = found.setdefault(porter_stem(word), [])
                 if CONCEPT + concept not in names:
                     names.append(CONCEPT + concept)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from keyload.gateway.documents import ToolDocument
-from keyload.gateway.lexical.analysis import CONCEPT, SURFACE, split, terms_of
+from keyload.gateway.lexical.analysis import CONCEPT, SURFACE, runs, split, terms_of
 from keyload.gateway.lexical.fields import FieldTexts, described
 from keyload.gateway.lexical.grams import Grams
-from keyload.gateway.lexical.postings import Flags, Floats, Integers, Postings, counted
+from keyload.gateway.lexical.postings import Flags, Floats, Integers, Postings, counted, distinct
 
-PHRASE_HALF = 2.0  # in so many of a tool's phrases a word counts half
-SURFACE_IN_PHRASE = 0.5
-FULL = 0.7  # from this weight on a term stands for a tool
+PHRASE_HALF = 0.7  # in so many of a tool's phrases a word counts half
+SURFACE_IN_PHRASE = 1.2
 
 Read = Callable[[str], Sequence[int]]
 
@@ -36,13 +35,13 @@ class Vocabulary:
         """The terms of a text as numbers; a text is remembered, so that repeated ones cost little."""
         known = self._texts.get(text)
         if known is None:
-            known = self._texts[text] = self.read_once(text)
+            known = self._texts[text] = self.number(runs(text))
         return known
 
-    def read_once(self, text: str) -> list[int]:
-        """The same for a text that will hardly come again."""
+    def number(self, words: Iterable[str]) -> list[int]:
+        """The terms of the words of a text that will hardly come again."""
         found: list[int] = []
-        for word in split(text):
+        for word in split(words):
             terms = self._words.get(word)
             if terms is None:
                 numbers = self.numbers
@@ -70,7 +69,8 @@ class Corpus:
             for number, tool in enumerate(documents)
             for text in dict.fromkeys((*tool.aliases, *tool.examples))
         ]
-        phrases = [vocabulary.read_once(text) for _, text in spoken]
+        words = [runs(text) for _, text in spoken]
+        phrases = [vocabulary.number(row) for row in words]
         self.terms = max(len(vocabulary.numbers), 1)
         self.phrase_tools: Integers = np.array([number for number, _ in spoken], dtype=np.int32)
         self.fields = texts.postings(self.terms)
@@ -79,9 +79,9 @@ class Corpus:
         self.phrases = self._present(phrases)
         self.bag = self._bag(phrases)
         self._weigh(vocabulary)
-        self.phrase_grams = Grams([text for _, text in spoken], self.phrase_tools, self.tools)
+        self.phrase_grams = Grams(words, self.phrase_tools, self.tools)
         self.description_grams = Grams(
-            [f"{tool.name} {tool.title} {described(tool)}" for tool in documents],
+            [runs(f"{tool.name} {tool.title} {described(tool)}") for tool in documents],
             np.arange(self.tools, dtype=np.int32),
             self.tools,
         )
@@ -96,8 +96,8 @@ class Corpus:
         for term, number in vocabulary.numbers.items():
             surface[number] = term.startswith(SURFACE)
             stems[number] = not term.startswith((SURFACE, CONCEPT))
-        weights = self.idf * stems
-        in_phrase = weights**2 + (SURFACE_IN_PHRASE * self.idf * surface) ** 2
+        weights = (self.idf * stems).astype(np.float32)
+        in_phrase = (weights**2 + (SURFACE_IN_PHRASE * self.idf * surface) ** 2).astype(np.float32)
         self.title_mass = _positive(self.titles.mass(weights))
         self.description_norm = np.sqrt(_positive(self.descriptions.mass(weights**2)))
         self.phrase_norm = np.sqrt(_positive(self.phrases.mass(in_phrase)))
@@ -107,10 +107,10 @@ class Corpus:
         in one phrase of many tools is not common.
         """
         cells = np.concatenate((self.fields.cells(), self.bag.cells()))
-        weights = np.concatenate((np.minimum(self.fields.weights() / FULL, 1.0), self.bag.weights()))
-        pairs, inverse = np.unique(cells, return_inverse=True)
-        best = np.zeros(len(pairs), dtype=np.float32)
-        np.maximum.at(best, inverse, weights)
+        weights = np.concatenate((self.fields.weights(), self.bag.weights()))
+        order = np.argsort(cells, kind="stable")
+        pairs, starts = distinct(cells[order])
+        best = np.maximum.reduceat(weights[order], starts) if len(starts) else weights
         held = np.bincount(pairs // max(self.tools, 1), best, minlength=self.terms)
         return held.astype(np.float32)
 
@@ -137,4 +137,3 @@ class Corpus:
 
 def _positive(values: Floats) -> Floats:
     return np.maximum(values, np.float32(1e-6))
-

@@ -1,4 +1,4 @@
-"""The fields of a tool's document and BM25F over them (GTW-19): weights, lengths, and the postings they make."""
+"""The fields of a tool's document and BM25F over them (GTW-19): weights, lengths, and their postings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from keyload.gateway.documents import ToolDocument
-from keyload.gateway.lexical.postings import Floats, Integers, Postings, counted
+from keyload.gateway.lexical.postings import Floats, Integers, Postings, counted, distinct
 
 SATURATION = 0.75
 _EXCLUSION = re.compile(
@@ -81,8 +81,9 @@ class FieldTexts:
         )
         share = self._shares()[places] * times
         cells = (places // len(FIELDS)).astype(np.int64) * term_count + terms
-        pairs, inverse = np.unique(cells, return_inverse=True)
-        weight = np.bincount(inverse, weights=share, minlength=len(pairs))
+        order = np.argsort(cells, kind="stable")
+        pairs, starts = distinct(cells[order])
+        weight = np.add.reduceat(share[order], starts) if len(starts) else share
         return Postings(
             (pairs // term_count).astype(np.int32),
             (pairs % term_count).astype(np.int32),

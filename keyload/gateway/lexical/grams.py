@@ -6,16 +6,19 @@ A misspelt word, another form of it or another order of words changes few of the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from keyload.gateway.lexical.analysis import runs
-from keyload.gateway.lexical.postings import Floats, Integers
+from keyload.gateway.lexical.postings import Floats, Integers, Numbers, distinct
 
 SIZES = (3, 4, 5)
 BUCKETS = 1 << 16  # runs are told apart by a hash: few meet, and no table of texts is kept
 COMMON = 0.25  # runs in more of the units than this say nothing
+LEAST_COMMON = 8
+UNKNOWN = 0.3  # what a run counts that no text has: a misspelt word has many
 MAX_CHARS = 1024  # of a query
 _FACTOR = np.uint32(0x9E3779B1)
 
@@ -23,24 +26,24 @@ Hashes = npt.NDArray[np.uint32]
 
 
 class Grams:
-    """An immutable index over texts; each belongs to an owner, and an owner is as near as its nearest text."""
+    """An immutable index over texts; each belongs to an owner, who is as near as the nearest of them."""
 
-    def __init__(self, texts: Sequence[str], owners: Integers, owner_count: int) -> None:
+    def __init__(self, texts: Sequence[Sequence[str]], owners: Integers, owner_count: int) -> None:
+        """Texts are given as their words."""
+        count = max(len(texts), 1)
         self._owners = owners
         self._owner_count = owner_count
-        units, grams = _grams(texts)
-        cells = np.unique(grams.astype(np.int64) * max(len(texts), 1) + units)
-        grams, units = np.divmod(cells, max(len(texts), 1))
-        pairs = np.unique(grams * max(owner_count, 1) + owners[units]) if len(texts) else cells
-        holders = np.bincount(pairs // max(owner_count, 1), minlength=BUCKETS)
-        self._square: Floats = (
-            np.log1p((owner_count - holders + 0.5) / (holders + 0.5)).astype(np.float32) ** 2
-        )
-        self._unknown = float(np.log1p((owner_count + 0.5) / 0.5)) ** 2 * 0.3
+        cells = distinct(np.sort(_cells(texts, count)))[0]
+        grams = (cells // count).astype(np.int32)
+        units = (cells % count).astype(np.uint16 if count < 1 << 16 else np.int32)
+        holders = _holders(grams, units, owners, owner_count)
+        idf = np.log1p((owner_count - holders + 0.5) / (holders + 0.5))
+        self._square: Floats = (idf**2).astype(np.float32)
+        self._unknown = UNKNOWN * float(np.log1p((owner_count + 0.5) / 0.5)) ** 2
         sums = np.bincount(units, self._square[grams], minlength=len(texts))
         self._norm: Floats = np.sqrt(np.maximum(sums, 1e-6)).astype(np.float32)
-        rare = np.bincount(grams, minlength=BUCKETS)[grams] <= max(8, COMMON * len(texts))
-        self._units = units[rare].astype(np.uint16 if len(texts) < 1 << 16 else np.int32)
+        rare = np.bincount(grams, minlength=BUCKETS)[grams] <= max(LEAST_COMMON, COMMON * count)
+        self._units = units[rare]
         self._starts = np.searchsorted(grams[rare], np.arange(BUCKETS + 1)).astype(np.int32)
 
     def likeness(self, text: str) -> Floats:
@@ -48,7 +51,7 @@ class Grams:
         best = np.zeros(self._owner_count, dtype=np.float32)
         if not len(self._norm):
             return best
-        grams = np.unique(_grams([text[:MAX_CHARS]])[1])
+        grams = distinct(np.sort(_cells([runs(text[:MAX_CHARS])], 1)))[0]
         first = self._starts[grams]
         counts = self._starts[grams + 1] - first
         ends = np.cumsum(counts)
@@ -61,13 +64,19 @@ class Grams:
         return best
 
 
-def _grams(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The runs of some texts as numbers of texts and of buckets."""
-    plain = [f"_{'_'.join(runs(text))}_" for text in texts]
+def _holders(grams: Integers, units: npt.NDArray[Any], owners: Integers, owner_count: int) -> Integers:
+    """For each bucket the number of owners that have a run of it."""
+    count = max(owner_count, 1)
+    pairs = distinct(np.sort(grams.astype(np.int64) * count + owners[units]))[0] if len(units) else grams
+    return np.bincount(pairs // count, minlength=BUCKETS).astype(np.int32)
+
+
+def _cells(texts: Sequence[Sequence[str]], count: int) -> Numbers:
+    """A number for each run in each of the texts, buckets first."""
+    plain = [f"_{'_'.join(words)}_" for words in texts]
     codes = np.frombuffer("".join(plain).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    number = np.repeat(np.arange(len(plain)), [len(text) for text in plain])
-    units: list[npt.NDArray[np.int64]] = []
-    grams: list[npt.NDArray[np.int64]] = []
+    number = np.repeat(np.arange(len(plain), dtype=np.int32), [len(text) for text in plain])
+    found: list[Numbers] = []
     hashed: Hashes = codes * _FACTOR
     for size in range(2, SIZES[-1] + 1):
         if len(codes) < size:
@@ -75,8 +84,6 @@ def _grams(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
         hashed = (hashed[:-1] ^ (hashed[:-1] >> np.uint32(15))) * _FACTOR + codes[size - 1 :]
         if size in SIZES:
             inside = number[size - 1 :] == number[: len(number) - size + 1]
-            units.append(number[size - 1 :][inside])
-            mixed = (hashed ^ (hashed >> np.uint32(16))) * _FACTOR
-            grams.append((mixed >> np.uint32(16))[inside].astype(np.int64))
-    empty = np.zeros(0, dtype=np.int64)
-    return np.concatenate([empty, *units]), np.concatenate([empty, *grams])
+            mixed = ((hashed ^ (hashed >> np.uint32(16))) * _FACTOR)[inside] >> np.uint32(16)
+            found.append(mixed.astype(np.int64) * count + number[size - 1 :][inside])
+    return np.concatenate([np.zeros(0, dtype=np.int64), *found])

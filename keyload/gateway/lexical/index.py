@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-
 from keyload.gateway.documents import ToolDocument
 from keyload.gateway.lexical.corpus import Corpus, Vocabulary
 from keyload.gateway.lexical.evidence import Candidates, Examiner

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
+Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
@@ -25,7 +26,7 @@ class Postings:
         self._weights = weights[order]
         self._starts = np.searchsorted(self._terms, np.arange(term_count + 1)).astype(np.int32)
 
-    def cells(self) -> npt.NDArray[np.int64]:
+    def cells(self) -> Numbers:
         """A number for each pair of term and unit that there is, terms first."""
         return self._terms.astype(np.int64) * self.unit_count + self._units
 
@@ -55,6 +56,14 @@ class Postings:
         return best.reshape(slot_count, self.unit_count)
 
 
+def distinct(ordered: Numbers) -> tuple[Numbers, Numbers]:
+    """The different ones of some numbers in ascending order, and where each begins."""
+    if not len(ordered):
+        return ordered, np.zeros(0, dtype=np.int64)
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    return ordered[starts], starts
+
+
 def counted(
     units: Integers, sizes: Sequence[int], terms: Sequence[int], unit_count: int, term_count: int
 ) -> tuple[Integers, Integers, Floats]:
@@ -63,7 +72,9 @@ def counted(
     Text `i` belongs to `units[i]` and has `sizes[i]` of the terms.
     """
     places = np.repeat(units.astype(np.int64), np.asarray(sizes, dtype=np.int64))
-    cells, times = np.unique(places * term_count + np.asarray(terms, dtype=np.int64), return_counts=True)
+    every = np.sort(places * term_count + np.asarray(terms, dtype=np.int64))
+    cells, starts = distinct(every)
+    times = np.diff(starts, append=len(every))
     return (
         (cells // term_count).astype(np.int32),
         (cells % term_count).astype(np.int32),

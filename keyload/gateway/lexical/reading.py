@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -20,19 +21,19 @@ from keyload.gateway.lexical.analysis import (
 )
 from keyload.gateway.lexical.postings import Floats, Integers
 from keyload.gateway.lexical.repair import Repairer
-from keyload.gateway.lexical.thesaurus import FUNCTION_WORDS, INTENTS, SOFT_WORDS, VERBS
+from keyload.gateway.lexical.thesaurus import FUNCTION_WORDS, GENERAL, INTENTS, SOFT_WORDS, VERBS
 
 MAX_SLOTS = 48
 NOUN_CONCEPT = 0.5
-VERB_CONCEPT = 0.3
-SOFT_MASS = 0.4
+VERB_CONCEPT = 0.2
+SOFT_MASS = 0.6
 VERB_MASS = 0.9
 TRANSLATED = 0.9
 SHAPE_MASS = 0.5
-NUMBER_MASS = 0.25
+NUMBER_MASS = 0.1
 PAIR_MASS = 0.6
 SURE_VERB = 0.6  # verbs and words of many requests are found everywhere
-SURE_STEM = 0.9  # another form of the word is known
+SURE_STEM = 0.8  # another form of the word is known
 SURE_GUESS = 0.7
 MISSPELT_FUNCTION_MASS = 0.2
 
@@ -41,21 +42,27 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"https?://\S+"), "url link web website"),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "id identifier guid"),
     (re.compile(r"(?<![@\w])[\w-]+\.(?!com\b|org\b|net\b)[A-Za-z][A-Za-z0-9]{1,4}\b(?!\.)"), "file"),
-    (re.compile(r"\b[A-Za-z0-9]+_[A-Za-z0-9_]+\b|\b[A-Z]?[a-z0-9]+[A-Z][a-z]\w*\b"), "code symbol operation function"),
+    (
+        re.compile(r"\b[A-Za-z0-9]+_[A-Za-z0-9_]+\b|\b[A-Z]?[a-z0-9]+[A-Z][a-z]\w*\b"),
+        "code symbol operation function",
+    ),
 )
 """Words of a recognisable shape say what kind of thing they name."""
 
 
 class Slot(msgspec.Struct):
     """A word of the query. `mass` is its IDF, less for words that say little; `terms` are pairs of term and
-    weight; `surface` is its own form, or -1 when that is not known; `sure` is how much being found says about
-    the task.
+    weight; `surface` is its own form, or -1 when that is not known.
+
+    `sure` is how much finding it says about the task, 0..1; `unsure` the mass that it has beyond `mass` when
+    it is another word than was guessed.
     """
 
     mass: float
     terms: list[tuple[int, float]]
     surface: int = -1
     sure: float = 1.0
+    unsure: float = 0.0
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -68,6 +75,7 @@ class Question(msgspec.Struct, frozen=True):
     masses: Floats
     surface_masses: Floats
     sure: Floats
+    unsure: Floats
     slots: Integers
     terms: Integers
     weights: Floats
@@ -76,7 +84,7 @@ class Question(msgspec.Struct, frozen=True):
     text: str
 
 
-_INTENT_OF_CONCEPT = {concept: intent for intent, row in INTENTS.items() for concept in row.split()}
+_INTENT_OF_CONCEPT = {concept: intent for intent, row in INTENTS.items() for concept in row}
 
 
 def intents_of(words: Iterable[str]) -> frozenset[str]:
@@ -94,7 +102,7 @@ def _share(word: str) -> float:
     if word in SOFT_WORDS:
         return SOFT_MASS
     concepts = concepts_by_stem().get(stem(word), ())
-    return VERB_MASS if any(concept[1:] in VERBS for concept in concepts) else 1.0
+    return VERB_MASS if any(concept[1:] in GENERAL for concept in concepts) else 1.0
 
 
 class Reader:
@@ -104,8 +112,13 @@ class Reader:
         self._terms = terms
         self._idf = idf
         self._unknown = unknown
-        self._repairer = Repairer(words)
+        self._repairer = Repairer(words, self._holders)
         self._function_words = Repairer(word for word in FUNCTION_WORDS if len(word) > 3)
+
+    def _holders(self, word: str) -> float:
+        """About how many tools a word stands for, from its IDF."""
+        number = self._terms.get(SURFACE + word)
+        return 0.0 if number is None else math.expm1(self._unknown - float(self._idf[number])) / 2
 
     def read(self, text: str) -> Question:
         """The question a text asks; its first 48 different words count."""
@@ -134,25 +147,30 @@ class Reader:
         share = _share(word)
         sure = SURE_VERB if share < 1.0 else 1.0
         if direct is not None:
-            if surface < 0:
-                sure *= SURE_STEM
+            sure *= SURE_STEM if surface < 0 else 1.0
             return Slot(float(self._idf[direct]) * share, list(terms.items()), surface, sure)
         if not terms:
-            terms, guessed = self._guess(word)
-            share *= guessed
+            guesses, of_mass = self._guess(word)
+            for known, weight in guesses:
+                self._merge(terms, self._known(known, weight))
+            share *= of_mass
             sure *= SURE_GUESS
-        return Slot(self._mass(terms) * share, list(terms.items()), sure=sure)
+            meant.extend(known for known, _ in guesses[:1])
+            surface = self._terms.get(SURFACE + guesses[0][0], -1) if guesses else -1
+        sure *= max(terms.values(), default=0.0)
+        mass = self._mass(terms) * share
+        unsure = max((1 - sure) * (self._unknown * share - mass), 0.0)
+        return Slot(mass, list(terms.items()), surface, sure, unsure)
 
-    def _guess(self, word: str) -> tuple[dict[int, float], float]:
-        """Terms for a word that is neither known nor translated, and the share of its mass that counts."""
+    def _guess(self, word: str) -> tuple[list[tuple[str, float]], float]:
+        """Known words for one that is neither known nor translated, and the share of its mass that counts."""
         if any(character.isdigit() for character in word):
-            return {}, NUMBER_MASS
-        terms: dict[int, float] = {}
-        for known, weight in self._repairer.prefix(word) + self._repairer.repair(word):
-            self._merge(terms, self._known(known, weight))
-        if not terms and len(word) > 3 and self._function_words.repair(word):
-            return {}, MISSPELT_FUNCTION_MASS
-        return terms, 1.0
+            return [], NUMBER_MASS
+        found = self._repairer.repair(word) or self._repairer.prefix(word)
+        if found:
+            return found, 1.0
+        functions = self._function_words.repair(word) if len(word) > 3 else []
+        return [], MISSPELT_FUNCTION_MASS if functions else 1.0
 
     def _known(self, word: str, weight: float) -> Iterator[tuple[int, float]]:
         """The terms of the vocabulary that a word stands for."""
@@ -166,7 +184,7 @@ class Reader:
                 yield number, weight * (VERB_CONCEPT if concept[1:] in VERBS else NOUN_CONCEPT)
 
     def _characters(self, run: str, meant: list[str]) -> Iterator[Slot]:
-        """Slots of a Chinese or Japanese run: known words with what they mean, pairs of characters of the rest."""
+        """Slots of a Chinese or Japanese run: known words with what they mean, pairs of the rest."""
         for part, english in translation.cut(run):
             terms: dict[int, float] = {}
             for word in english:
@@ -204,9 +222,7 @@ class Reader:
 
     def _question(self, text: str, slots: list[Slot], meant: list[str]) -> Question:
         rows = [(at, term, weight) for at, slot in enumerate(slots) for term, weight in slot.terms]
-        rows += [
-            (len(slots) + at, slot.surface, 1.0) for at, slot in enumerate(slots) if slot.surface >= 0
-        ]
+        rows += [(len(slots) + at, slot.surface, 1.0) for at, slot in enumerate(slots) if slot.surface >= 0]
         masses = np.array([slot.mass for slot in slots], dtype=np.float32)
         surfaces = [float(self._idf[slot.surface]) if slot.surface >= 0 else 0.0 for slot in slots]
         surface_masses = np.array(surfaces, dtype=np.float32)
@@ -218,6 +234,7 @@ class Reader:
             masses=masses,
             surface_masses=surface_masses,
             sure=np.array([slot.sure for slot in slots], dtype=np.float32),
+            unsure=np.array([slot.unsure for slot in slots], dtype=np.float32),
             slots=numbers,
             terms=terms,
             weights=weights,

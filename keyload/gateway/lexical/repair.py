@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 SHORT = 7  # up to this length one edit, beyond it two
 LEAST = 3
-MOST = 3  # repairs of one word
+MOST = 4  # repairs of one word
+NEAR = 0.8  # of the best one's weight
+COMMON = 0.1  # how much more a word counts that stands for many tools
 WEIGHTS = (1.0, 0.85, 0.6)  # by edits
 PREFIX = 0.7
 LEAST_PREFIX = 4
-OTHER_INITIAL = 0.6  # people rarely miss the first letter
+OTHER_INITIAL = 0.8  # people rarely miss the first letter
 
 
 class Repairer:
-    """Finds the words of a vocabulary that are a few edits away: a letter more, less, other, or two swapped."""
+    """Finds the words of a vocabulary a few edits away: a letter more, less, other, or two swapped."""
 
-    def __init__(self, words: Iterable[str]) -> None:
+    def __init__(self, words: Iterable[str], common: Callable[[str], float] = lambda word: 0.0) -> None:
+        """`common` gives the number of tools that a word stands for."""
+        self._common = common
         self._by_length: dict[int, list[str]] = {}
         for word in sorted(set(words)):
             if len(word) >= LEAST and word.isalpha():
@@ -39,13 +44,14 @@ class Repairer:
             choices = self._by_length.get(length)
             if choices:
                 for choice, distance, _ in process.extract(
-                    word, choices, scorer=OSA.distance, score_cutoff=most, limit=MOST
+                    word, choices, scorer=OSA.distance, score_cutoff=most, limit=MOST * 2
                 ):
                     same = choice[0] == word[0]
-                    if same or size > LEAST + 1:
+                    if same or size > LEAST:
                         found.append((choice, WEIGHTS[int(distance)] * (1.0 if same else OTHER_INITIAL)))
-        found.sort(key=lambda pair: (-pair[1], pair[0]))
-        return [pair for pair in found if pair[1] >= 0.75 * found[0][1]][:MOST]
+        likely = {known: weight * (1 + COMMON * math.log1p(self._common(known))) for known, weight in found}
+        found.sort(key=lambda pair: (-likely[pair[0]], pair[0]))
+        return [pair for pair in found[:MOST] if likely[pair[0]] >= NEAR * likely[found[0][0]]]
 
     def prefix(self, word: str) -> list[tuple[str, float]]:
         """Known words that begin with this one, the shortest first, or the longest known beginning of it."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from importlib import resources
 from typing import Any, cast
 
 from whoosh.lang.snowball import french, german, spanish
 
 from keyload.gateway.lexical.analysis import fold, is_cjk, is_function_word, pieces, stem
-from keyload.gateway.lexical.glossary import COLUMNS, ROWS
-from keyload.gateway.lexical.thesaurus import ENGLISH, OTHERS
+from keyload.gateway.lexical.thesaurus import FOREIGN
 
 _Stem = Callable[[str], str]
 _MAX_CJK = 4
@@ -29,30 +29,34 @@ def _stemmers() -> dict[str, _Stem]:
 
 @cache
 def _tables() -> dict[str, dict[str, tuple[str, ...]]]:
-    """For each language its stems (for Chinese and Japanese its words) with the English words they stand for."""
-    tables: dict[str, dict[str, tuple[str, ...]]] = {language: {} for language in COLUMNS[1:]}
-    for row in ROWS.strip().splitlines():
-        english, *columns = (cell.strip() for cell in row.split("|"))
-        for language, cell in zip(COLUMNS[1:], columns, strict=True):
-            for word in cell.split():
-                key = _key(language, fold(word))
-                known = tables[language].get(key, ())
-                if english not in known:
-                    tables[language][key] = (*known, english)
+    """For each language its stems (Chinese and Japanese: words) with the English words they stand for."""
+    tables: dict[str, dict[str, tuple[str, ...]]] = {}
+    for language, word, english in _rows():
+        table = tables.setdefault(language, {})
+        key = _key(language, word)
+        table[key] = tuple(dict.fromkeys((*table.get(key, ()), english)))
     return tables
+
+
+def _rows() -> Iterator[tuple[str, str, str]]:
+    """Language, folded word and English word of the glossary."""
+    text = resources.files("keyload.gateway.lexical").joinpath("glossary.txt").read_text("utf-8")
+    head, *rows = (line for line in text.splitlines() if not line.startswith("#"))
+    languages = head.split(" | ")
+    for row in rows:
+        english, *cells = (cell.strip() for cell in row.split("|"))
+        for language, cell in zip(languages[1:], cells, strict=True):
+            for word in cell.split():
+                yield language, fold(word), english
 
 
 @cache
 def _forms() -> dict[str, tuple[str, ...]]:
     """Words in letters as they stand in the glossary, with the English words they stand for."""
     forms: dict[str, tuple[str, ...]] = {}
-    for row in ROWS.strip().splitlines():
-        english, *columns = (cell.strip() for cell in row.split("|"))
-        for cell in columns[:4]:
-            for word in cell.split():
-                known = forms.get(fold(word), ())
-                if english not in known:
-                    forms[fold(word)] = (*known, english)
+    for language, word, english in _rows():
+        if language in _stemmers():
+            forms[word] = tuple(dict.fromkeys((*forms.get(word, ()), english)))
     return forms
 
 
@@ -62,8 +66,8 @@ def _key(language: str, word: str) -> str:
 
 
 def is_foreign(words: Iterable[str]) -> bool:
-    """Whether some folded words look like another language than English: function words of one, other letters."""
-    return any(word in OTHERS and word not in ENGLISH or not word.isascii() for word in words)
+    """Whether folded words look like another language than English: its function words, other letters."""
+    return any(word in FOREIGN or not word.isascii() for word in words)
 
 
 def translate(word: str, foreign: bool) -> tuple[str, ...]:
@@ -79,7 +83,9 @@ def translate(word: str, foreign: bool) -> tuple[str, ...]:
     tables = _tables()
     languages = ("es", "de", "fr") if word.isascii() else ("uk",)
     keys = ((language, _key(language, word)) for language in languages)
-    return tuple(dict.fromkeys(english for language, key in keys for english in tables[language].get(key, ())))
+    return tuple(
+        dict.fromkeys(english for language, key in keys for english in tables[language].get(key, ()))
+    )
 
 
 def cut(run: str) -> Iterator[tuple[str, tuple[str, ...]]]:
