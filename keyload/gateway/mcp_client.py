@@ -157,10 +157,15 @@ def is_lost(error: BaseException) -> bool:
     """Whether an error says that the connection cannot be used any more."""
     cause = first_cause(error)
     if isinstance(cause, MCPError):
-        return cause.code == CONNECTION_CLOSED or cause.message == "Session terminated"
+        return _is_closed(cause) or cause.message == "Session terminated"
     return isinstance(
         cause, OSError | anyio.ClosedResourceError | anyio.BrokenResourceError | httpx2.HTTPError
     )
+
+
+def _is_closed(error: MCPError) -> bool:
+    """Whether the SDK says so: a server may use the same code for errors of its own."""
+    return error.code == CONNECTION_CLOSED and error.message == "Connection closed"
 
 
 def reason(error: BaseException) -> str:
@@ -170,7 +175,7 @@ def reason(error: BaseException) -> str:
             return str(cause)
         case TimeoutError():
             return "it did not answer in time"
-        case MCPError() as cause if cause.code == CONNECTION_CLOSED:
+        case MCPError() as cause if _is_closed(cause):
             return "its connection ended"
         case MCPError() as cause:
             return f"it answered with the error {cause.code}"

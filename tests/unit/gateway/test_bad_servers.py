@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import mcp_types as types
 import pytest
+from mcp import Client, MCPError
+from mcp.server.lowlevel import Server
 
 from keyload.gateway import GatewayOptions, SourceFailed, create_gateway
 from tests.unit.gateway.support import SECRET, SILENT, add_stdio, codes, names, plant_tree
@@ -166,5 +170,62 @@ def test_a_failed_source_is_tried_again_and_the_good_one_left_alone() -> None:
             assert SECRET not in str(built)
             registry.add_tool("local", plant_tree)
             assert (await gateway.invoke("farm:process_number")).output == number
+
+    asyncio.run(main())
+
+
+class Moody:
+    """A server in this process whose list answers, waits or fails as its mood is."""
+
+    def __init__(self) -> None:
+        self.mood = "good"
+        self.opened = 0
+        self.server: Server[Any] = Server(
+            "moody", version="1", on_list_tools=self.listed, on_call_tool=self.called
+        )
+
+    async def factory(self) -> Client:
+        self.opened += 1
+        return Client(self.server)
+
+    async def listed(self, ctx: Any, params: Any) -> types.ListToolsResult:
+        match self.mood:
+            case "hanging":
+                await asyncio.Event().wait()
+            case "failing":
+                raise MCPError(-32000, SECRET)
+            case "malformed":
+                schema = {"type": "string", "description": SECRET}
+                return types.ListToolsResult(tools=[types.Tool(name="x", input_schema=schema)])
+        return types.ListToolsResult(tools=[types.Tool(name="hum", input_schema={"type": "object"})])
+
+    async def called(self, ctx: Any, params: Any) -> types.CallToolResult:
+        return types.CallToolResult(content=[types.TextContent(type="text", text="hmm")])
+
+
+@pytest.mark.covers("GTW-8", "GTW-38", "GTW-10")
+@pytest.mark.parametrize(
+    ("mood", "why"), [("hanging", "in time"), ("failing", "error -32000"), ("malformed", "")]
+)
+def test_a_source_that_turns_bad_in_use_is_left_out_until_it_is_good_again(mood: str, why: str) -> None:
+    async def main() -> None:
+        moody, steady = Moody(), Moody()
+        gateway, registry, _ = create_gateway()
+        registry.add_client_factory("moody", moody.factory, load_seconds=0.5)
+        registry.add_client_factory("steady", steady.factory)
+        async with gateway:
+            assert await names(gateway) == ["moody:hum", "steady:hum"]
+            moody.mood = mood
+            registry.reload("moody")
+            assert await names(gateway) == ["steady:hum"]
+            (told,) = (await gateway.search("hum")).diagnostics[1:]
+            assert (told.code, told.source_id) == ("source_load_failed", "moody")
+            assert why in told.message
+            assert SECRET not in told.message
+            assert (await gateway.invoke("steady:hum")).output == "hmm"
+            moody.mood = "good"
+            assert (await gateway.initialize()).diagnostics == ()
+            assert (await gateway.invoke("moody:hum")).output == "hmm"
+        assert steady.opened == 1
 
     asyncio.run(main())
