@@ -216,7 +216,7 @@ class Gateway:
         generation = await self._builder.current()
         text, diagnostics = await search_text.normalized(text, self._options)
         ranking = await rank(generation, self._options, text, limit)
-        told = (*diagnostics, *ranking.diagnostics, *generation.diagnostics)
+        told = tuple(dict.fromkeys((*diagnostics, *ranking.diagnostics, *generation.diagnostics)))
         return msgspec.structs.replace(ranking, diagnostics=told)
 
     @contextmanager

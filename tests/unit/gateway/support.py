@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 from mcp.client.stdio import StdioServerParameters
 
 from keyload.gateway import Gateway, GatewayRegistry, SearchResult
@@ -72,6 +74,18 @@ def plant_tree(kind: str) -> str:
 def codes(told: Any) -> list[tuple[str, str]]:
     """Code and source of the diagnostics of a result."""
     return [(diagnostic.code, diagnostic.source_id) for diagnostic in told.diagnostics]
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run a test, which leaves no task and no process behind."""
+
+    async def checked() -> None:
+        before = set(psutil.Process().children())
+        await work
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert set(psutil.Process().children()) <= before
+
+    asyncio.run(checked())
 
 
 async def names(gateway: Gateway) -> list[str]:

@@ -11,7 +11,7 @@ from mcp import Client, MCPError
 from mcp.server.lowlevel import Server
 
 from keyload.gateway import GatewayOptions, SourceFailed, create_gateway
-from tests.unit.gateway.support import SECRET, SILENT, add_stdio, codes, names, plant_tree
+from tests.unit.gateway.support import SECRET, SILENT, add_stdio, codes, names, plant_tree, run
 
 
 @pytest.mark.covers("GTW-8", "GTW-38")
@@ -43,7 +43,7 @@ def test_sources_that_hang_or_end_are_named_and_the_others_work() -> None:
             assert (await gateway.invoke("farm:add_numbers", {"a": 1, "b": 2})).output == {"total": 3}
             assert (await gateway.invoke("local:plant_tree", {"kind": "ash"})).succeeded
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-6", "GTW-38")
@@ -59,7 +59,7 @@ def test_a_tool_sent_twice_is_skipped() -> None:
             (first,) = [tool for tool in await gateway.list_tools() if tool.name == "show_meta"]
             assert first.description == "Shows the meta data of the call."
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-8", "GTW-39")
@@ -73,7 +73,7 @@ def test_tools_that_cannot_be_used_are_left_out_alone() -> None:
             assert "cannot be used: 3" in built.diagnostics[0].message
             assert built.tool_count == 8
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-8", "GTW-39")
@@ -90,7 +90,7 @@ def test_lists_without_end_fail_alone() -> None:
             assert "repeat" in built.diagnostics[1].message
             assert built.tool_count == 8
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-39")
@@ -105,7 +105,7 @@ def test_a_list_above_the_bytes_of_the_gateway_fails_alone() -> None:
             assert "600 bytes" in built.diagnostics[0].message
             assert built.tool_count == 1
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-39")
@@ -121,7 +121,7 @@ def test_a_source_that_does_not_fit_beside_the_others_is_left_out_whole() -> Non
             assert "bounds" in built.diagnostics[0].message
             assert {name.partition(":")[0] for name in await names(gateway)} == {"farm", "local"}
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-8", "GTW-12")
@@ -145,7 +145,7 @@ def test_a_strict_gateway_refuses_to_start_and_keeps_a_former_generation() -> No
                 with pytest.raises(SourceFailed, match="missing"):
                     await other.search("plant a tree")
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-8")
@@ -171,7 +171,7 @@ def test_a_failed_source_is_tried_again_and_the_good_one_left_alone() -> None:
             registry.add_tool("local", plant_tree)
             assert (await gateway.invoke("farm:process_number")).output == number
 
-    asyncio.run(main())
+    run(main())
 
 
 class Moody:
@@ -228,4 +228,4 @@ def test_a_source_that_turns_bad_in_use_is_left_out_until_it_is_good_again(mood:
             assert (await gateway.invoke("moody:hum")).output == "hmm"
         assert steady.opened == 1
 
-    asyncio.run(main())
+    run(main())

@@ -19,7 +19,7 @@ from keyload.gateway import (
     lexical,
 )
 from tests.unit.gateway.servers.tools import server_of
-from tests.unit.gateway.support import codes, names, plant_tree
+from tests.unit.gateway.support import codes, names, plant_tree, run
 
 
 class Gate:
@@ -75,7 +75,7 @@ def test_first_calls_share_one_build() -> None:
         assert invoked.output == "elm planted"
         await gateway.close()
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-10", "GTW-12")
@@ -95,7 +95,7 @@ def test_one_who_leaves_takes_nobody_with_him_and_the_last_ends_the_build() -> N
         assert len(await names(gateway)) == 9
         await gateway.close()
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-10")
@@ -112,7 +112,7 @@ def test_a_registration_during_a_build_is_in_the_next_call() -> None:
         assert gate.attempts == 1
         await gateway.close()
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-10", "GTW-12")
@@ -142,7 +142,7 @@ def test_running_calls_keep_their_generation_and_a_cancelled_build_leaves_it() -
         assert len(await names(gateway)) == 9
         await gateway.close()
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-12")
@@ -171,7 +171,7 @@ def test_a_failed_build_leaves_the_former_generation_and_fails_without_one(
         monkeypatch.setattr(lexical, "LexicalIndex", real)
         assert (await gateway.initialize()).tool_count == 2
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-11")
@@ -185,7 +185,7 @@ def test_a_warm_up_in_the_background_serves_the_first_call() -> None:
             assert (built.tool_count, built.vector_count, built.diagnostics) == (9, 0, ())
             assert gate.attempts == 1
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-11", "GTW-9")
@@ -202,7 +202,7 @@ def test_a_warm_up_under_way_ends_with_the_gateway() -> None:
             with pytest.raises(GatewayError, match="missing"):
                 await built
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-9")
@@ -240,7 +240,7 @@ def test_closing_waits_for_running_calls_and_refuses_new_ones() -> None:
         with pytest.raises(GatewayClosed):
             await gateway.list_tools()
 
-    asyncio.run(main())
+    run(main())
     assert order == ["answered", "closed"]
 
 
@@ -255,7 +255,7 @@ def test_closing_ends_a_build_that_somebody_waits_for() -> None:
             await waiting
         assert gate.cancelled == 1
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-8", "GTW-10")
@@ -274,4 +274,4 @@ def test_a_list_that_is_said_to_have_changed_is_loaded_again_over_the_same_conne
         await gateway.close()
         assert len(asyncio.all_tasks()) == 1
 
-    asyncio.run(main())
+    run(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 from typing import Any
@@ -14,7 +13,7 @@ from mcp import Client
 from mcp.server.lowlevel import Server
 
 from keyload.gateway import GatewayError, GatewayToolSet, MetaTool, RegistrationError, create_gateway
-from tests.unit.gateway.support import names, plant_tree
+from tests.unit.gateway.support import names, plant_tree, run
 
 
 def served(tools: list[MetaTool]) -> Server[Any]:
@@ -76,7 +75,7 @@ def test_the_tools_search_route_and_invoke() -> None:
             with pytest.raises(GatewayError, match="gateway_tools_search"):
                 await search.call(wrong)
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-36", "GTW-1")
@@ -116,4 +115,4 @@ def test_a_gateway_does_not_index_its_own_meta_tools() -> None:
             inner = await other.invoke("inner:search", {"query": "plant a tree"})
             assert inner.output["matches"][0]["toolId"] == "local:plant_tree"
 
-    asyncio.run(main())
+    run(main())

@@ -19,6 +19,7 @@ from tests.unit.gateway.support import (
     ids,
     names,
     plant_tree,
+    run,
     stdio_parameters,
 )
 
@@ -68,7 +69,7 @@ def test_a_stdio_server_is_started_when_needed_and_ended_with_the_gateway() -> N
             assert await number_of(gateway, "farm") == number
         assert not psutil.pid_exists(number)
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-4", "GTW-34", "GTW-35")
@@ -87,7 +88,7 @@ def test_an_http_server_is_called_with_the_headers_given() -> None:
                 assert "wrong" not in str(built)
                 assert "details" not in str(built)
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-10", "GTW-8")
@@ -104,7 +105,7 @@ def test_a_list_that_changes_while_in_use_is_loaded_again(over_http: bool) -> No
             async with gateway:
                 await told_change(gateway)
 
-    asyncio.run(main())
+    run(main())
 
 
 async def told_change(gateway: Gateway) -> None:
@@ -120,24 +121,27 @@ async def told_change(gateway: Gateway) -> None:
 
 
 @pytest.mark.covers("GTW-5", "GTW-10")
-def test_a_server_of_the_handshake_era_tells_changes_too() -> None:
+@pytest.mark.parametrize("over_http", [False, True], ids=["stdio", "http"])
+def test_a_server_of_the_handshake_era_tells_changes_too(over_http: bool) -> None:
     made: list[Client] = []
 
-    async def factory() -> Client:
-        made.append(Client(stdio_parameters("good"), mode="legacy"))
-        return made[-1]
-
     async def main() -> None:
-        gateway, registry, _ = create_gateway()
-        registry.add_client_factory("farm", factory)
-        add_stdio(registry, "quiet", "good")
-        assert made == []
-        async with gateway:
-            await told_change(gateway)
-            assert made[0].protocol_version < "2026"
-        assert len(made) == 1
+        with http_server() as server:
 
-    asyncio.run(main())
+            async def factory() -> Client:
+                made.append(Client(server.url if over_http else stdio_parameters("good"), mode="legacy"))
+                return made[-1]
+
+            gateway, registry, _ = create_gateway()
+            registry.add_client_factory("farm", factory)
+            add_stdio(registry, "quiet", "good")
+            assert made == []
+            async with gateway:
+                await told_change(gateway)
+                assert made[0].protocol_version < "2026"
+            assert len(made) == 1
+
+    run(main())
 
 
 @pytest.mark.covers("GTW-5", "GTW-9")
@@ -156,7 +160,7 @@ def test_a_given_client_is_closed_only_on_demand(dispose: bool) -> None:
             assert len((await client.list_tools()).tools) == 8
             await client.__aexit__(None, None, None)
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-5")
@@ -172,7 +176,7 @@ def test_a_client_that_is_not_connected_needs_dispose() -> None:
             number = await number_of(gateway, "farm")
         assert not psutil.pid_exists(number)
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-5")
@@ -197,7 +201,7 @@ def test_a_factory_may_connect_its_client_itself() -> None:
         assert calls == 1
         assert not psutil.pid_exists(number)
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-8", "GTW-35", "GTW-2")
@@ -216,7 +220,7 @@ def test_a_server_that_dies_ends_its_calls_and_is_started_anew() -> None:
             assert await number_of(gateway, "farm") != number
             assert (await gateway.initialize()).diagnostics == ()
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-8", "GTW-35")
@@ -235,7 +239,7 @@ def test_an_http_server_that_is_gone_is_told_and_tried_again() -> None:
         assert codes(await gateway.search("tree"))[-1] == ("source_load_failed", "farm")
         await gateway.close()
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-35", "GTW-2")
@@ -258,7 +262,7 @@ def test_a_cancelled_call_leaves_the_connection_usable(over_http: bool) -> None:
                     await call
                 assert await number_of(gateway, "farm") == number
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-9", "GTW-35")
@@ -273,7 +277,7 @@ def test_closing_ends_calls_that_do_not_end_themselves() -> None:
         assert not (await call).succeeded
         await gateway.close()
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.covers("GTW-23", "GTW-7", "GTW-33")
@@ -295,4 +299,4 @@ def test_hints_of_the_host_complete_the_tools_of_a_server() -> None:
             )
             assert named.output == {"total": 2}
 
-    asyncio.run(main())
+    run(main())
