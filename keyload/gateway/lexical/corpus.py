@@ -12,8 +12,7 @@ from keyload.gateway.lexical.fields import FieldTexts, described
 from keyload.gateway.lexical.grams import Grams
 from keyload.gateway.lexical.postings import Flags, Floats, Integers, Postings, counted, distinct
 
-PHRASE_HALF = 0.7  # in so many of a tool's phrases a word counts half
-SURFACE_IN_PHRASE = 1.2
+PHRASE_HALF = 0.6  # in so many of a tool's phrases a word counts half
 
 Read = Callable[[str], Sequence[int]]
 
@@ -52,18 +51,15 @@ class Vocabulary:
 
 
 class Corpus:
-    """Postings over tools (fields, titles, descriptions, words of phrases) and over phrases.
+    """Postings over tools (fields, titles, words of phrases), and descriptions and phrases letter by letter.
 
-    Tools are numbered in the order given. A phrase is an alias or an example; `phrase_tools` says whose.
+    Tools are numbered in the order given. A phrase is an alias or an example.
     """
 
     def __init__(self, documents: Sequence[ToolDocument], vocabulary: Vocabulary) -> None:
         self.tools = len(documents)
         texts = FieldTexts(documents, vocabulary.read)
         titles = [[*vocabulary.read(tool.name), *vocabulary.read(tool.title)] for tool in documents]
-        described_as = [
-            [*vocabulary.read(tool.name), *vocabulary.read(described(tool))] for tool in documents
-        ]
         spoken = [
             (number, text)
             for number, tool in enumerate(documents)
@@ -72,14 +68,13 @@ class Corpus:
         words = [runs(text) for _, text in spoken]
         phrases = [vocabulary.number(row) for row in words]
         self.terms = max(len(vocabulary.numbers), 1)
-        self.phrase_tools: Integers = np.array([number for number, _ in spoken], dtype=np.int32)
+        owners: Integers = np.array([number for number, _ in spoken], dtype=np.int32)
+        self.phrases_per_tool = len(spoken) / max(self.tools, 1)
         self.fields = texts.postings(self.terms)
         self.titles = self._present(titles)
-        self.descriptions = self._present(described_as)
-        self.phrases = self._present(phrases)
-        self.bag = self._bag(phrases)
+        self.bag = self._bag(owners, phrases)
         self._weigh(vocabulary)
-        self.phrase_grams = Grams(words, self.phrase_tools, self.tools)
+        self.phrase_grams = Grams(words, owners, self.tools)
         self.description_grams = Grams(
             [runs(f"{tool.name} {tool.title} {described(tool)}") for tool in documents],
             np.arange(self.tools, dtype=np.int32),
@@ -87,20 +82,15 @@ class Corpus:
         )
 
     def _weigh(self, vocabulary: Vocabulary) -> None:
-        """IDF over tools, and how much there is to match in titles, descriptions and phrases."""
+        """IDF over tools, and how much there is to match in names and titles."""
         holders = self._holders()
         self.idf: Floats = np.log1p((self.tools - holders + 0.5) / (holders + 0.5)).astype(np.float32)
         self.unknown = float(np.log1p((self.tools + 0.5) / 0.5))
         stems: Flags = np.zeros(self.terms, dtype=np.bool_)
-        surface: Flags = np.zeros(self.terms, dtype=np.bool_)
         for term, number in vocabulary.numbers.items():
-            surface[number] = term.startswith(SURFACE)
             stems[number] = not term.startswith((SURFACE, CONCEPT))
-        weights = (self.idf * stems).astype(np.float32)
-        in_phrase = (weights**2 + (SURFACE_IN_PHRASE * self.idf * surface) ** 2).astype(np.float32)
-        self.title_mass = _positive(self.titles.mass(weights))
-        self.description_norm = np.sqrt(_positive(self.descriptions.mass(weights**2)))
-        self.phrase_norm = np.sqrt(_positive(self.phrases.mass(in_phrase)))
+        mass = self.titles.mass((self.idf * stems).astype(np.float32))
+        self.title_mass: Floats = np.maximum(mass, np.float32(1e-6))
 
     def _holders(self) -> Floats:
         """For each term in how many tools it stands, counted by how much it stands for them: a word that is
@@ -119,11 +109,11 @@ class Corpus:
         units, terms, times = self._counted(np.arange(len(rows), dtype=np.int32), rows, len(rows))
         return Postings(units, terms, np.ones_like(times), len(rows), self.terms)
 
-    def _bag(self, phrases: Sequence[Sequence[int]]) -> Postings:
+    def _bag(self, owners: Integers, phrases: Sequence[Sequence[int]]) -> Postings:
         """Words by the number of a tool's phrases they stand in, more phrases than usual damping it."""
         rows = [tuple(dict.fromkeys(row)) for row in phrases]
-        units, terms, times = self._counted(self.phrase_tools, rows, self.tools)
-        counts = np.bincount(self.phrase_tools, minlength=self.tools)
+        units, terms, times = self._counted(owners, rows, self.tools)
+        counts = np.bincount(owners, minlength=self.tools)
         average = float(counts.sum()) / max(int(np.count_nonzero(counts)), 1) or 1.0
         half = PHRASE_HALF * counts[units] / average
         return Postings(units, terms, (times / (times + half)).astype(np.float32), self.tools, self.terms)
@@ -133,7 +123,3 @@ class Corpus:
     ) -> tuple[Integers, Integers, Floats]:
         terms = [term for row in rows for term in row]
         return counted(owners, [len(row) for row in rows], terms, count, self.terms)
-
-
-def _positive(values: Floats) -> Floats:
-    return np.maximum(values, np.float32(1e-6))

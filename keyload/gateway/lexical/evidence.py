@@ -10,50 +10,70 @@ import numpy.typing as npt
 
 from keyload.gateway.documents import ToolDocument
 from keyload.gateway.lexical.analysis import runs
-from keyload.gateway.lexical.corpus import SURFACE_IN_PHRASE, Corpus
+from keyload.gateway.lexical.corpus import Corpus
 from keyload.gateway.lexical.fields import described
 from keyload.gateway.lexical.postings import Floats
 from keyload.gateway.lexical.reading import Question, intents_of
 
 CANDIDATES = 50
-FULL = 0.7  # from this weight in its fields on a word stands for a tool
-SPOKEN = 2.0  # power of the weight in phrases: what is said in one or two of many is chance
-SURFACE_WEIGHT = 1.2
-FIRST_BAG = 0.4
-FIRST_PHRASE = 0.9
-WEIGHTS = {
-    "core": 0.165,  # BM25F over the fields
-    "bag": 0.105,  # how many of the tool's phrases have the words
-    "phrase": 0.067,  # the nearest phrase
-    "many": 0.055,  # how many phrases are near
-    "coverage": 0.17,  # how much of the query is found at all
-    "name share": 0.05,  # how much of name and title is in the query
-    "name part": 0.04,  # how much of the query is in name and title
-    "name both": 0.048,
-    "intent": 0.024,  # whether it does what the verbs ask for
-    "likeness": 0.108,  # of the description
-    "letters of the description": 0.084,
-    "letters of the phrases": 0.084,
-}
-"""What the kinds of evidence weigh, fitted by likelihood to the half of the public sets that may be tuned on
-and to the development set of our own catalogue.
+SURFACE_WEIGHT = 1.5
+FULL = 0.85  # from this weight in its fields on a word stands for a tool
+SPOKEN = 2.5  # power of the weight in phrases: what is said in one or two of many is chance
+FITTING = 0.2  # from this score on a tool fits
+SPEECH = 10.0  # phrases a tool at which its phrases count as much as its descriptor
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kinds of evidence weigh; together 1."""
+
+    core: float
+    bag: float
+    coverage: float
+    name_part: float
+    name_both: float
+    intent: float
+    description: float
+    phrases: float
+
+
+PLAIN = Weights(
+    core=0.203,
+    bag=0.099,
+    coverage=0.159,
+    name_part=0.07,
+    name_both=0.104,
+    intent=0.016,
+    description=0.225,
+    phrases=0.124,
+)
+RICH = Weights(
+    core=0.125,
+    bag=0.323,
+    coverage=0.107,
+    name_part=0.02,
+    name_both=0.052,
+    intent=0.05,
+    description=0.05,
+    phrases=0.273,
+)
+"""For tools without phrases, and for tools with many; in between both count. Fitted by likelihood to the
+halves of the public sets that may be tuned on, and to the development set of our own catalogue.
 """
 
-_WEIGHTS = np.array(list(WEIGHTS.values()), dtype=np.float64)
 Numbers = npt.NDArray[np.intp]
+LEAST_MASS = 1e-6
 
 
 class Candidates(msgspec.Struct, frozen=True):
-    """The best tools of the first stage by number, in ascending order, with rows of evidence, each 0..1."""
+    """The best tools of the first stage by number, in ascending order, with their scores 0..1.
+
+    `evidence` has a row for each, in the order of the members of `Weights`, each 0..1.
+    """
 
     tools: Numbers
     evidence: Floats
+    scores: Floats
     confidence: float
-
-    @property
-    def scores(self) -> npt.NDArray[np.float64]:
-        """The evidence in one number each, 0..1."""
-        return np.clip(self.evidence @ _WEIGHTS, 0.0, 1.0)
 
 
 class Examiner:
@@ -62,6 +82,9 @@ class Examiner:
     def __init__(self, documents: Sequence[ToolDocument], corpus: Corpus) -> None:
         self._corpus = corpus
         self._intents = [_intents(document) for document in documents]
+        rich = corpus.phrases_per_tool / (corpus.phrases_per_tool + SPEECH)
+        mixed = (1 - rich) * _array(PLAIN) + rich * _array(RICH)
+        self._weights: Floats = (mixed / mixed.sum()).astype(np.float32)
 
     def examine(self, question: Question) -> Candidates | None:
         """The candidates; None when no word of the question is known."""
@@ -69,83 +92,82 @@ class Examiner:
         count = len(question.masses)
         if not len(question.terms):
             return None
-        mass = np.concatenate((question.masses, SURFACE_WEIGHT * question.surface_masses))
-        whole = float(mass.sum()) or 1.0
         core = corpus.fields.match(question.slots, question.terms, question.weights, 2 * count)
         bag = corpus.bag.match(question.slots, question.terms, question.weights, 2 * count)
-        core_scores = mass @ core / whole
-        bag_scores = mass @ bag / whole
-        phrase, many = self._phrases(question, count)
-        first = core_scores + FIRST_BAG * bag_scores + FIRST_PHRASE * phrase
-        tools = np.flatnonzero(first > 0)
-        if len(tools) > CANDIDATES:
-            tools = np.sort(tools[np.lexsort((tools, -first[tools]))[:CANDIDATES]])
+        mass = np.concatenate((question.masses, SURFACE_WEIGHT * question.surface_masses))
+        share = mass / np.float32(max(float(mass.sum()), LEAST_MASS))
+        everywhere = np.stack(
+            (
+                share @ core,
+                share @ bag,
+                corpus.description_grams.likeness(question.words),
+                corpus.phrase_grams.likeness(question.words),
+            )
+        )
+        tools = self._best(everywhere.astype(np.float32))
         if not len(tools):
             return None
-        present = np.maximum(core[:count, tools] > 0, bag[:count, tools])
-        stands_for = np.maximum(np.minimum(core[:count, tools] / FULL, 1.0), bag[:count, tools] ** SPOKEN)
+        core, bag = core[:count, tools], bag[:count, tools]
+        alone = question.masses / np.float32(max(float(question.masses.sum()), LEAST_MASS))
+        offered = [self._intents[int(tool)] for tool in tools]
+        agreement = [_agreement(question, intents) for intents in offered]
         rows = np.stack(
             (
-                core_scores[tools],
-                bag_scores[tools],
-                phrase[tools],
-                many[tools],
-                question.masses @ present / (float(question.masses.sum()) or 1.0),
-                *self._named(question, count, tools),
-                np.array([_agreement(question.intents, self._intents[tool]) for tool in tools]),
-                self._likeness(question, count, tools),
-                corpus.description_grams.likeness(question.text)[tools],
-                corpus.phrase_grams.likeness(question.text)[tools],
+                everywhere[0, tools],
+                everywhere[1, tools],
+                alone @ np.maximum(core > 0, bag),
+                *self._named(question, alone, tools),
+                np.array(agreement, dtype=np.float32),
+                everywhere[2, tools],
+                everywhere[3, tools],
             ),
             axis=1,
         )
-        return Candidates(tools, rows, _confidence(question, stands_for))
+        scores = np.clip(rows @ self._weights, np.float32(0), np.float32(1))
+        stands_for = np.maximum(np.minimum(core / FULL, 1.0), bag**SPOKEN)
+        return Candidates(tools, rows, scores, _confidence(question, stands_for, scores))
 
-    def _phrases(self, question: Question, count: int) -> tuple[Floats, Floats]:
-        """For each tool the cosine of the query and its nearest phrase, and how many are near."""
+    def _best(self, everywhere: Floats) -> Numbers:
+        """The first stage: tools that hold a word of the query, by the evidence there is for all."""
+        first = self._weights[[0, 1, 6, 7]] @ everywhere
+        tools = np.flatnonzero(everywhere[0] + everywhere[1] > 0)
+        if len(tools) > CANDIDATES:
+            tools = np.sort(tools[np.lexsort((tools, -first[tools]))[:CANDIDATES]])
+        return tools
+
+    def _named(self, question: Question, alone: Floats, tools: Numbers) -> tuple[Floats, Floats]:
+        """How much of the query name and title hold, and that with how much of them the query holds."""
         corpus = self._corpus
-        best = np.zeros(corpus.tools, dtype=np.float32)
-        if not corpus.phrases.unit_count:
-            return best, best
-        found = corpus.phrases.match(question.slots, question.terms, question.scaled, 2 * count)
-        square = np.concatenate((question.masses**2, (SURFACE_IN_PHRASE * question.surface_masses) ** 2))
-        norm = float(np.sqrt(square.sum())) or 1.0
-        cosine = np.minimum(square @ found / (norm * corpus.phrase_norm), 1.0)
-        np.maximum.at(best, corpus.phrase_tools, cosine)
-        near = np.bincount(corpus.phrase_tools, cosine**4, minlength=corpus.tools)
-        return best, np.minimum(near**0.25 / 1.5, 1.0).astype(np.float32)
-
-    def _named(self, question: Question, count: int, tools: Numbers) -> tuple[Floats, Floats, Floats]:
-        """How much of a tool's name and title the query holds, how much of the query these hold, and both."""
-        corpus = self._corpus
-        found = corpus.titles.match(question.slots, question.terms, question.scaled, 2 * count)
-        held = question.masses @ found[:count, tools]
-        share = np.minimum(held / corpus.title_mass[tools], 1.0)
-        part = held / (float(question.masses.sum()) or 1.0)
-        return share, part, np.sqrt(share * part)
-
-    def _likeness(self, question: Question, count: int, tools: Numbers) -> Floats:
-        """The cosine of the query and a tool's name with its description."""
-        corpus = self._corpus
-        found = corpus.descriptions.match(question.slots, question.terms, question.scaled, 2 * count)
-        square = question.masses**2
-        norm = float(np.sqrt(square.sum())) or 1.0
-        return np.minimum(square @ found[:count, tools] / (norm * corpus.description_norm[tools]), 1.0)
+        count = len(question.masses)
+        found = corpus.titles.match(question.slots, question.terms, question.scaled, 2 * count)[:count, tools]
+        part = alone @ found
+        share = np.minimum(question.masses @ found / corpus.title_mass[tools], 1.0)
+        return part, np.sqrt(share * part)
 
 
-def _confidence(question: Question, stands_for: Floats) -> float:
-    """The share of the query's mass that the best tool covers, by words that stand for it (GTW-22)."""
+def _array(weights: Weights) -> Floats:
+    return np.array(msgspec.structs.astuple(weights), dtype=np.float32)
+
+
+def _confidence(question: Question, stands_for: Floats, scores: Floats) -> float:
+    """The share of the query's mass that a tool covers by words that stand for it (GTW-22).
+
+    What a tool covers that hardly fits otherwise counts less.
+    """
     total = float((question.masses + question.unsure).sum()) or 1.0
-    return min(float(((question.masses * question.sure) @ stands_for).max()) / total, 1.0)
+    covered = (question.masses * question.sure) @ stands_for / total
+    return min(float((covered * np.minimum(scores / FITTING, 1.0)).max()), 1.0)
 
 
-def _agreement(asked: frozenset[str], offered: frozenset[str]) -> float:
+def _agreement(question: Question, offered: frozenset[str]) -> float:
     """Whether a tool does what the verbs of the query ask for: 1 yes, 0 no, between when one says nothing."""
     if not offered:
         return 0.5
-    if not asked:
+    if not question.intents:
         return 0.6 if "read" in offered else 0.5
-    return 1.0 if asked & offered else 0.0
+    if question.first_intents & offered:
+        return 1.0
+    return 0.6 if question.intents & offered else 0.0
 
 
 def _intents(document: ToolDocument) -> frozenset[str]:

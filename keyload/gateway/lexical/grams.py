@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keyload.gateway.lexical.analysis import runs
 from keyload.gateway.lexical.postings import Floats, Integers, Numbers, distinct
 
 SIZES = (3, 4, 5)
@@ -19,7 +18,7 @@ BUCKETS = 1 << 16  # runs are told apart by a hash: few meet, and no table of te
 COMMON = 0.25  # runs in more of the units than this say nothing
 LEAST_COMMON = 8
 UNKNOWN = 0.3  # what a run counts that no text has: a misspelt word has many
-MAX_CHARS = 1024  # of a query
+MAX_WORDS = 128  # of a query
 _FACTOR = np.uint32(0x9E3779B1)
 
 Hashes = npt.NDArray[np.uint32]
@@ -46,12 +45,12 @@ class Grams:
         self._units = units[rare]
         self._starts = np.searchsorted(grams[rare], np.arange(BUCKETS + 1)).astype(np.int32)
 
-    def likeness(self, text: str) -> Floats:
-        """For each owner 0..1, how much its nearest text is like this one: the cosine of the runs of both."""
+    def likeness(self, words: Sequence[str]) -> Floats:
+        """For each owner 0..1, how much its nearest text is like these words: the cosine of their runs."""
         best = np.zeros(self._owner_count, dtype=np.float32)
         if not len(self._norm):
             return best
-        grams = distinct(np.sort(_cells([runs(text[:MAX_CHARS])], 1)))[0]
+        grams = distinct(np.sort(_cells([words[:MAX_WORDS]], 1)))[0]
         first = self._starts[grams]
         counts = self._starts[grams + 1] - first
         ends = np.cumsum(counts)

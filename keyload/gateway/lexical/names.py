@@ -26,13 +26,15 @@ class Names:
     def __init__(self, documents: Sequence[ToolDocument]) -> None:
         self._names: dict[str, list[int]] = {}
         self._single: dict[str, list[int]] = {}
+        self._titles: dict[str, list[int]] = {}
         self._phrases: dict[str, list[int]] = {}
         self._lengths: dict[str, set[int]] = {}  # by first word: how many words such phrases have
         for number, document in enumerate(documents):
             for name in {document.name, document.id}:
                 table = self._names if _PARTED.search(name) else self._single
                 table.setdefault(_key(name), []).append(number)
-            for alias in {phrase(text) for text in (*document.aliases, *document.examples, document.title)}:
+            self._titles.setdefault(phrase(document.title), []).append(number)
+            for alias in {phrase(text) for text in (*document.aliases, *document.examples)}:
                 if alias:
                     self._phrases.setdefault(alias, []).append(number)
                     words = alias.split()
@@ -54,7 +56,7 @@ class Names:
             for number in self._single.get(_key(runs[0]), ()):
                 yield number, NAME_SCORE
         whole = phrase(query)
-        for number in self._phrases.get(whole, ()):
+        for number in (*self._phrases.get(whole, ()), *self._titles.get(whole, ())):
             yield number, WHOLE_ALIAS_SCORE
         for part in self._parts(whole.split()[:MAX_WORDS]):
             for number in self._phrases.get(part, ()):

@@ -24,11 +24,11 @@ from keyload.gateway.lexical.repair import Repairer
 from keyload.gateway.lexical.thesaurus import FUNCTION_WORDS, GENERAL, INTENTS, SOFT_WORDS, VERBS
 
 MAX_SLOTS = 48
-NOUN_CONCEPT = 0.5
-VERB_CONCEPT = 0.2
-SOFT_MASS = 0.6
+NOUN_CONCEPT = 0.7
+VERB_CONCEPT = 0.15
+SOFT_MASS = 0.5
 VERB_MASS = 0.9
-TRANSLATED = 0.9
+TRANSLATED = 0.95
 SHAPE_MASS = 0.5
 NUMBER_MASS = 0.1
 PAIR_MASS = 0.6
@@ -80,8 +80,9 @@ class Question(msgspec.Struct, frozen=True):
     terms: Integers
     weights: Floats
     scaled: Floats
+    first_intents: frozenset[str]
     intents: frozenset[str]
-    text: str
+    words: list[str]
 
 
 _INTENT_OF_CONCEPT = {concept: intent for intent, row in INTENTS.items() for concept in row}
@@ -105,6 +106,15 @@ def _share(word: str) -> float:
     return VERB_MASS if any(concept[1:] in GENERAL for concept in concepts) else 1.0
 
 
+def _first_intents(words: Iterable[str]) -> frozenset[str]:
+    """What the first verb wants."""
+    for word in words:
+        found = intents_of((word,))
+        if found:
+            return found
+    return frozenset()
+
+
 class Reader:
     """Reads queries against one vocabulary: `terms` numbers all terms, `idf` weighs them."""
 
@@ -123,7 +133,8 @@ class Reader:
     def read(self, text: str) -> Question:
         """The question a text asks; its first 48 different words count."""
         slots: list[Slot] = []
-        words = list(dict.fromkeys(runs(text)))
+        spoken = runs(text)
+        words = list(dict.fromkeys(spoken))
         foreign = translation.is_foreign(words)
         meant = list(words)
         for word in words:
@@ -134,7 +145,7 @@ class Reader:
             elif not is_function_word(word):
                 slots.append(self._word(word, meant, foreign))
         slots.extend(self._shapes(text))
-        return self._question(text, slots[:MAX_SLOTS], meant)
+        return self._question(spoken, slots[:MAX_SLOTS], meant)
 
     def _word(self, word: str, meant: list[str], foreign: bool) -> Slot:
         terms = dict(self._known(word, 1.0))
@@ -220,7 +231,7 @@ class Reader:
         for term, weight in more:
             terms[term] = max(weight, terms.get(term, 0.0))
 
-    def _question(self, text: str, slots: list[Slot], meant: list[str]) -> Question:
+    def _question(self, words: list[str], slots: list[Slot], meant: list[str]) -> Question:
         rows = [(at, term, weight) for at, slot in enumerate(slots) for term, weight in slot.terms]
         rows += [(len(slots) + at, slot.surface, 1.0) for at, slot in enumerate(slots) if slot.surface >= 0]
         masses = np.array([slot.mass for slot in slots], dtype=np.float32)
@@ -239,6 +250,7 @@ class Reader:
             terms=terms,
             weights=weights,
             scaled=weights * np.minimum(1.0, self._idf[terms] / np.maximum(both, np.float32(1e-6))),
+            first_intents=_first_intents(meant),
             intents=intents_of(meant),
-            text=text,
+            words=words,
         )
