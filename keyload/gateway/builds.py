@@ -63,8 +63,9 @@ class Builder:
 
     async def initialize(self) -> Generation:
         """As `current`, but what failed is tried again, and its failure is an error (GTW-8, GTW-11)."""
-        failed = any(source.failed for source in self._remote_sources())
         generation = self._generation
+        failed = any(source.failed for source in self._remote_sources())
+        failed |= generation is not None and generation.lacks_vectors
         if self._build is None and (failed or self._refused_version == self._registry.version):
             self._refused_version = -1
             task = await self._waited_for(self._joined(again=True))

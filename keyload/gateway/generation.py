@@ -40,6 +40,11 @@ class Generation:
         self.fingerprint = fingerprint
         self.diagnostics = diagnostics
 
+    @property
+    def lacks_vectors(self) -> bool:
+        """Whether a generator was there and gave no vectors."""
+        return self.fingerprint is not None and self.vectors is None and bool(self.tools)
+
     def noting(self, problem: Diagnostic) -> Generation:
         """The same generation, with one more diagnostic."""
         others = tuple(known for known in self.diagnostics if known != problem)

@@ -176,7 +176,8 @@ def test_the_dedicated_generator_wins_and_both_are_resolved_anew() -> None:
 )
 def test_a_generator_that_fails_gives_way_to_words(answer: Any) -> None:
     async def main() -> None:
-        gateway, _ = garden(Giving(answer))
+        generator = Giving(answer)
+        gateway, _ = garden(generator)
         built = await gateway.initialize()
         assert (built.vector_count, seen(built)) == (0, ["embedding_failed"])
         assert "secret" not in str(built)
@@ -184,6 +185,9 @@ def test_a_generator_that_fails_gives_way_to_words(answer: Any) -> None:
         assert found.ranking_mode == "lexical"
         assert seen(found)[0] == "lexical_fallback"
         assert ids(found)[0] == "garden:plant"
+        generator.answer = lambda count: [[1.0, 2.0]] * count
+        again = await gateway.initialize()
+        assert (again.vector_count, seen(again)) == (4, [])
 
     asyncio.run(main())
 
