@@ -229,3 +229,29 @@ def test_a_source_that_turns_bad_in_use_is_left_out_until_it_is_good_again(mood:
         assert steady.opened == 1
 
     run(main())
+
+
+class Stubborn(Client):
+    """A client that does not end by itself."""
+
+    async def __aexit__(self, *failure: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await super().__aexit__(*failure)
+
+
+@pytest.mark.covers("GTW-9")
+def test_a_connection_that_does_not_end_is_ended() -> None:
+    async def main() -> None:
+        moody = Moody()
+
+        async def factory() -> Client:
+            return Stubborn(moody.server)
+
+        gateway, registry, _ = create_gateway(GatewayOptions(close_seconds=0.1))
+        registry.add_client_factory("moody", factory)
+        async with gateway:
+            assert (await gateway.invoke("moody:hum")).output == "hmm"
+
+    run(main())

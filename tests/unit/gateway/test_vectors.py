@@ -307,3 +307,32 @@ def test_vectors_are_refused_or_of_length_one(rows: list[list[float]]) -> None:
     for row, vector in zip(rows, normalised(rows), strict=True):
         expected = 1.0 if any(row) else 0.0
         assert math.isclose(float(numpy.linalg.norm(vector)), expected, abs_tol=1e-3)
+
+
+class Nameless(Subjects):
+    """Has no fingerprint to tell."""
+
+    @property
+    def fingerprint(self) -> str:
+        raise RuntimeError("secret")
+
+    @fingerprint.setter
+    def fingerprint(self, value: str) -> None:
+        pass
+
+
+@pytest.mark.covers("GTW-26", "GTW-18", "GTW-38")
+def test_a_generator_that_cannot_be_had_or_named_gives_way_to_words() -> None:
+    def refuse() -> Any:
+        raise RuntimeError("secret")
+
+    async def main() -> None:
+        for resolve in (refuse, lambda: Nameless()):
+            gateway, registry, _ = create_gateway(GatewayOptions(embedding_generator=resolve))
+            registry.add_tool("garden", lambda: None, name="plant", description="Plants a tree.")
+            found = await gateway.search("plant a tree")
+            assert found.ranking_mode == "lexical"
+            assert set(seen(found)) == {"embedding_failed", "lexical_fallback"}
+            assert "secret" not in str(found.diagnostics)
+
+    asyncio.run(main())
