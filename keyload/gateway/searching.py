@@ -15,7 +15,7 @@ from keyload.gateway.options import GatewayOptions
 from keyload.gateway.results import Match, RankingMode
 
 NAMED_BOOST = 0.3  # the text holds the tool's very name or is one of its aliases
-LEXICAL_BOOST = 0.15
+LEXICAL_BOOST = 0.5  # times the score by words; with less the packaged model finds less than words
 BOOSTED = 256  # best tools by words whose score lifts the similarity
 SURE_SIMILARITY = 0.5  # a cosine from which a tool fits although no word is shared
 NAME_SCORE = 1.0
@@ -81,9 +81,10 @@ async def _by_vectors(generation: Generation, options: GatewayOptions, text: str
     named = generation.links.named(text)
     for tool_id in named:
         scores[tool_id] += NAMED_BOOST
+    most = 1.0 + LEXICAL_BOOST + NAMED_BOOST  # divided by, so that order survives and 1 is never passed
     return Ranking(
         mode="vector",
-        matches=_matches(generation, {tool: min(1.0, score) for tool, score in scores.items()}, limit),
+        matches=_matches(generation, {tool: score / most for tool, score in scores.items()}, limit),
         confidence=ranked.confidence,
         low=ranked.low and not named and max(similarities.values()) < SURE_SIMILARITY,
     )
