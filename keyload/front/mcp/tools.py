@@ -5,7 +5,7 @@ Operations are never listed as tools (MCP-5, MCP-9): an agent finds them here an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -24,10 +24,12 @@ from keyload.contract.gateway import (
     GatewayToolMatch,
 )
 from keyload.contract.mutations import MUTATIONS
+from keyload.contract.names import OPERATION_NAMES
 from keyload.contract.operations import Operation
+from keyload.contract.phrases import phrases_of
 from keyload.front.mcp import schemas
 from keyload.front.mcp.preflight import INVOKE
-from keyload.gateway import Category, GatewayRegistry, Match, ToolFunction, ToolHints
+from keyload.gateway import Category, GatewayRegistry, Match, ToolHints
 
 SEARCH = "gateway_tools_search"
 ROUTE = "gateway_tools_route"
@@ -95,7 +97,7 @@ def tool_list() -> list[dict[str, Any]]:
     ]
 
 
-def register(registry: GatewayRegistry, operation: Operation, adapter: ToolFunction) -> None:
+def register(registry: GatewayRegistry, operation: Operation, adapter: Callable[[], Awaitable[Any]]) -> None:
     """Put one operation into the gateway; mutation kinds lend their phrases to the commit (MCP-31)."""
     mutations = MUTATIONS.values() if operation.name == COMMIT else ()
     registry.add_tool(
@@ -109,6 +111,7 @@ def register(registry: GatewayRegistry, operation: Operation, adapter: ToolFunct
             title=operation.title,
             category=operation.feature,
             aliases=(*operation.aliases, *(alias for rule in mutations for alias in rule.aliases)),
+            examples=phrases_of(operation.name) if operation.name in OPERATION_NAMES else (),
             read_only=operation.read_only,
             destructive=operation.destructive,
             idempotent=operation.idempotent,

@@ -1,0 +1,80 @@
+"""Tools that a query calls by name, and tools one of whose aliases or examples it is or holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from keyload.gateway.documents import ToolDocument
+from keyload.gateway.lexical.analysis import fold
+
+NAME_SCORE = 1.0
+WHOLE_ALIAS_SCORE = 0.99
+ALIAS_CEILING = 0.9
+ALIAS_SHARE = 0.08
+MAX_WORDS = 256
+
+_IDENTIFIER = re.compile(r"[\w:.\-/]+")
+_PARTED = re.compile(r"\w[_:.\-/]+\w|[a-z0-9][A-Z]")
+_WORD = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class Names:
+    """Exact names, ids and phrases of the tools, to the numbers of the tools that carry them."""
+
+    def __init__(self, documents: Sequence[ToolDocument]) -> None:
+        self._names: dict[str, list[int]] = {}
+        self._single: dict[str, list[int]] = {}
+        self._titles: dict[str, list[int]] = {}
+        self._phrases: dict[str, list[int]] = {}
+        self._lengths: dict[str, set[int]] = {}  # by first word: how many words such phrases have
+        for number, document in enumerate(documents):
+            for name in {document.name, document.id}:
+                table = self._names if _PARTED.search(name) else self._single
+                table.setdefault(_key(name), []).append(number)
+            self._titles.setdefault(phrase(document.title), []).append(number)
+            for alias in {phrase(text) for text in (*document.aliases, *document.examples)}:
+                if alias:
+                    self._phrases.setdefault(alias, []).append(number)
+                    words = alias.split()
+                    self._lengths.setdefault(words[0], set()).add(len(words))
+
+    def find(self, query: str) -> dict[int, float]:
+        """Numbers of the tools named in a query, with the score that this alone gives them."""
+        found: dict[int, float] = {}
+        for number, score in self._found(query):
+            found[number] = max(score, found.get(number, 0.0))
+        return found
+
+    def _found(self, query: str) -> Iterator[tuple[int, float]]:
+        runs = [run.strip(".:-/") for run in _IDENTIFIER.findall(query)]
+        for run in runs:
+            for number in self._names.get(_key(run), ()):
+                yield number, NAME_SCORE
+        if len(runs) == 1:
+            for number in self._single.get(_key(runs[0]), ()):
+                yield number, NAME_SCORE
+        whole = phrase(query)
+        for number in (*self._phrases.get(whole, ()), *self._titles.get(whole, ())):
+            yield number, WHOLE_ALIAS_SCORE
+        for part in self._parts(whole.split()[:MAX_WORDS]):
+            for number in self._phrases.get(part, ()):
+                yield number, ALIAS_CEILING + ALIAS_SHARE * len(part) / len(whole)
+
+    def _parts(self, words: Sequence[str]) -> Iterator[str]:
+        """Runs of at least two words that may be a phrase."""
+        for start, word in enumerate(words):
+            for size in sorted(self._lengths.get(word, ())):
+                if 2 <= size <= len(words) - start:
+                    yield " ".join(words[start : start + size])
+
+
+def phrase(text: str) -> str:
+    """A text as its folded words, one space between: texts with the same phrase are one alias."""
+    return " ".join(_WORD.findall(fold(text)))
+
+
+def _key(name: str) -> str:
+    """One spelling for snake_case, camelCase, dots and dashes."""
+    return "_".join(_WORD.findall(fold(_HUMP.sub(" ", name))))
