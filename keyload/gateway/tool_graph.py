@@ -129,10 +129,9 @@ class ToolGraph:
         """
         self._known(first_id)
         self._known(second_id)
+        both_ways = self.graph.to_undirected()  # a copy: the neighbours in a view are a set, in any order
         try:
-            path = networkx.shortest_path(
-                self.graph.to_undirected(as_view=True), (TOOL, first_id), (TOOL, second_id)
-            )
+            path = networkx.shortest_path(both_ways, (TOOL, first_id), (TOOL, second_id))
         except networkx.NetworkXNoPath:
             return ()
         except networkx.NetworkXException as error:
