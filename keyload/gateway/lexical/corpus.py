@@ -13,6 +13,7 @@ from keyload.gateway.lexical.grams import Grams
 from keyload.gateway.lexical.postings import Flags, Floats, Integers, Postings, counted, distinct
 
 PHRASE_HALF = 0.5  # in so many of a tool's phrases a word counts half
+PHRASE_DAMPING = 0.8  # how much many phrases of a tool dampen each
 
 Read = Callable[[str], Sequence[int]]
 
@@ -124,7 +125,7 @@ class Corpus:
         units, terms, times = self._counted(owners, rows, self.tools)
         counts = np.bincount(owners, minlength=self.tools)
         average = float(counts.sum()) / max(int(np.count_nonzero(counts)), 1) or 1.0
-        half = PHRASE_HALF * counts[units] / average
+        half = PHRASE_HALF * (counts[units] / average) ** PHRASE_DAMPING
         return Postings(units, terms, (times / (times + half)).astype(np.float32), self.tools, self.terms)
 
     def _counted(

@@ -38,9 +38,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 PLAIN = Weights(
     core=0.189, bag=0.061, coverage=0.166, name=0.16, intent=0.008, description=0.261, phrases=0.155
 )
-RICH = Weights(
-    core=0.064, bag=0.241, coverage=0.042, name=0.026, intent=0.031, description=0.054, phrases=0.184
-)
+RICH = Weights(core=0.06, bag=0.25, coverage=0.035, name=0.028, intent=0.08, description=0.055, phrases=0.165)
 """For tools without phrases, and for tools with many; in between both count. Fitted by likelihood to the
 halves of the public sets that may be tuned on, and to the development set of our own catalogue.
 """
