@@ -12,9 +12,22 @@ from keyload.gateway.lexical.fields import FieldTexts, described
 from keyload.gateway.lexical.grams import Grams
 from keyload.gateway.lexical.postings import Flags, Floats, Integers, Postings, counted, distinct
 
-PHRASE_HALF = 0.6  # in so many of a tool's phrases a word counts half
+PHRASE_HALF = 0.5  # in so many of a tool's phrases a word counts half
+PHRASE_DAMPING = 0.8  # how much many phrases of a tool dampen each
 
 Read = Callable[[str], Sequence[int]]
+
+
+Spoken = tuple[int, list[str]]  # the number of a tool, the words of one of its aliases or examples
+
+
+def phrases(documents: Sequence[ToolDocument]) -> list[Spoken]:
+    """The words of all aliases and examples, and whose they are."""
+    return [
+        (number, runs(text))
+        for number, tool in enumerate(documents)
+        for text in dict.fromkeys((*tool.aliases, *tool.examples))
+    ]
 
 
 class Vocabulary:
@@ -56,23 +69,20 @@ class Corpus:
     Tools are numbered in the order given. A phrase is an alias or an example.
     """
 
-    def __init__(self, documents: Sequence[ToolDocument], vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, documents: Sequence[ToolDocument], spoken: Sequence[Spoken], vocabulary: Vocabulary
+    ) -> None:
         self.tools = len(documents)
         texts = FieldTexts(documents, vocabulary.read)
         titles = [[*vocabulary.read(tool.name), *vocabulary.read(tool.title)] for tool in documents]
-        spoken = [
-            (number, text)
-            for number, tool in enumerate(documents)
-            for text in dict.fromkeys((*tool.aliases, *tool.examples))
-        ]
-        words = [runs(text) for _, text in spoken]
-        phrases = [vocabulary.number(row) for row in words]
+        words = [row for _, row in spoken]
+        numbered = [vocabulary.number(row) for row in words]
         self.terms = max(len(vocabulary.numbers), 1)
         owners: Integers = np.array([number for number, _ in spoken], dtype=np.int32)
         self.phrases_per_tool = len(spoken) / max(self.tools, 1)
         self.fields = texts.postings(self.terms)
         self.titles = self._present(titles)
-        self.bag = self._bag(owners, phrases)
+        self.bag = self._bag(owners, numbered)
         self._weigh(vocabulary)
         self.phrase_grams = Grams(words, owners, self.tools)
         self.description_grams = Grams(
@@ -109,13 +119,13 @@ class Corpus:
         units, terms, times = self._counted(np.arange(len(rows), dtype=np.int32), rows, len(rows))
         return Postings(units, terms, np.ones_like(times), len(rows), self.terms)
 
-    def _bag(self, owners: Integers, phrases: Sequence[Sequence[int]]) -> Postings:
+    def _bag(self, owners: Integers, numbered: Sequence[Sequence[int]]) -> Postings:
         """Words by the number of a tool's phrases they stand in, more phrases than usual damping it."""
-        rows = [tuple(dict.fromkeys(row)) for row in phrases]
+        rows = [tuple(dict.fromkeys(row)) for row in numbered]
         units, terms, times = self._counted(owners, rows, self.tools)
         counts = np.bincount(owners, minlength=self.tools)
         average = float(counts.sum()) / max(int(np.count_nonzero(counts)), 1) or 1.0
-        half = PHRASE_HALF * counts[units] / average
+        half = PHRASE_HALF * (counts[units] / average) ** PHRASE_DAMPING
         return Postings(units, terms, (times / (times + half)).astype(np.float32), self.tools, self.terms)
 
     def _counted(

@@ -11,7 +11,7 @@ import numpy as np
 from keyload.gateway.documents import ToolDocument
 from keyload.gateway.lexical.postings import Floats, Integers, Postings, counted, distinct
 
-SATURATION = 0.4
+SATURATION = 0.6
 _EXCLUSION = re.compile(
     r"(?:^|(?<=[.;!?]\s))(?:not for|do not use|don't use|never use)\b[^.;!?]*", re.IGNORECASE
 )
@@ -25,14 +25,14 @@ class Field(msgspec.Struct, frozen=True):
 
 
 FIELDS: dict[str, Field] = {
-    "name": Field(3.0, 0.3),
-    "title": Field(3.0, 0.3),
-    "description": Field(4.5, 0.3),
+    "name": Field(2.0, 0.3),
+    "title": Field(2.0, 0.3),
+    "description": Field(3.0, 0.4),
     "category": Field(2.0, 0.0),
-    "alias": Field(2.0, 0.8),
-    "required argument": Field(1.2, 0.6),
-    "argument": Field(4.0, 0.4),
-    "argument text": Field(0.25, 0.45),
+    "alias": Field(3.0, 0.5),
+    "required argument": Field(1.0, 0.6),
+    "argument": Field(5.0, 0.3),
+    "argument text": Field(0.25, 0.3),
     "values": Field(1.4, 1.0),
 }
 _NUMBERS = {name: number for number, name in enumerate(FIELDS)}

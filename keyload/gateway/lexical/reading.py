@@ -11,22 +11,22 @@ import numpy as np
 
 from keyload.gateway.lexical import translation
 from keyload.gateway.lexical.analysis import (
-    SURFACE,
     concepts_by_stem,
     is_cjk,
     is_function_word,
     pairs,
     runs,
     stem,
+    surface,
 )
 from keyload.gateway.lexical.postings import Floats, Integers
 from keyload.gateway.lexical.repair import Repairer
 from keyload.gateway.lexical.thesaurus import FUNCTION_WORDS, GENERAL, INTENTS, SOFT_WORDS, VERBS
 
 MAX_SLOTS = 48
-NOUN_CONCEPT = 0.7
+NOUN_CONCEPT = 0.6
 VERB_CONCEPT = 0.15
-SOFT_MASS = 0.5
+SOFT_MASS = 0.4
 VERB_MASS = 0.9
 TRANSLATED = 0.95
 SHAPE_MASS = 0.5
@@ -41,7 +41,14 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[\w.+-]+@[\w-]+\.\w+"), "email contact address"),
     (re.compile(r"https?://\S+"), "url link web website"),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "id identifier guid"),
-    (re.compile(r"(?<![@\w])[\w-]+\.(?!com\b|org\b|net\b)[A-Za-z][A-Za-z0-9]{1,4}\b(?!\.)"), "file"),
+    (
+        re.compile(
+            r"(?<![@\w])[\w-]+\.(?!com\b|org\b|net\b)[A-Za-z][A-Za-z0-9]{1,4}\b(?!\.)"
+            r"|\b(?:pdf|docx?|xlsx?|csv|zip|txt|png|jpe?g)\b",
+            re.IGNORECASE,
+        ),
+        "file",
+    ),
     (
         re.compile(r"\b[A-Za-z0-9]+_[A-Za-z0-9_]+\b|\b[A-Z]?[a-z0-9]+[A-Z][a-z]\w*\b"),
         "code symbol operation function",
@@ -127,7 +134,7 @@ class Reader:
 
     def _holders(self, word: str) -> float:
         """About how many tools a word stands for, from its IDF."""
-        number = self._terms.get(SURFACE + word)
+        number = self._terms.get(surface(word))
         return 0.0 if number is None else math.expm1(self._unknown - float(self._idf[number])) / 2
 
     def read(self, text: str) -> Question:
@@ -149,7 +156,7 @@ class Reader:
 
     def _word(self, word: str, meant: list[str], foreign: bool) -> Slot:
         terms = dict(self._known(word, 1.0))
-        surface = self._terms.get(SURFACE + word, -1)
+        itself = self._terms.get(surface(word), -1)
         direct = self._terms.get(stem(word))
         if direct is None or foreign:
             for english in translation.translate(word, foreign):
@@ -158,8 +165,9 @@ class Reader:
         share = _share(word)
         sure = SURE_VERB if share < 1.0 else 1.0
         if direct is not None:
-            sure *= SURE_STEM if surface < 0 else 1.0
-            return Slot(float(self._idf[direct]) * share, list(terms.items()), surface, sure)
+            sure *= SURE_STEM if itself < 0 else 1.0
+            form = direct if itself < 0 else itself  # another form of the word stands for it
+            return Slot(float(self._idf[direct]) * share, list(terms.items()), form, sure)
         if not terms:
             guesses, of_mass = self._guess(word)
             for known, weight in guesses:
@@ -167,11 +175,11 @@ class Reader:
             share *= of_mass
             sure *= SURE_GUESS
             meant.extend(known for known, _ in guesses[:1])
-            surface = self._terms.get(SURFACE + guesses[0][0], -1) if guesses else -1
+            itself = self._terms.get(surface(guesses[0][0]), -1) if guesses else -1
         sure *= max(terms.values(), default=0.0)
         mass = self._mass(terms) * share
         unsure = max((1 - sure) * (self._unknown * share - mass), 0.0)
-        return Slot(mass, list(terms.items()), surface, sure, unsure)
+        return Slot(mass, list(terms.items()), itself, sure, unsure)
 
     def _guess(self, word: str) -> tuple[list[tuple[str, float]], float]:
         """Known words for one that is neither known nor translated, and the share of its mass that counts."""
