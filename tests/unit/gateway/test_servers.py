@@ -48,6 +48,8 @@ async def good_calls(gateway: Gateway) -> None:
     broken = await gateway.invoke("farm:break_always")
     assert not broken.succeeded
     assert broken.error
+    calls = (gateway.invoke("farm:add_numbers", {"a": number, "b": 1}) for number in range(40))
+    assert [done.output["total"] for done in await asyncio.gather(*calls)] == list(range(1, 41))
     match = (await gateway.search("add two numbers")).matches[0]
     assert match.tool_id == "farm:add_numbers"
     assert match.required == ("a", "b")
@@ -58,7 +60,7 @@ async def good_calls(gateway: Gateway) -> None:
     )
 
 
-@pytest.mark.covers("GTW-4", "GTW-34", "GTW-35", "GTW-9")
+@pytest.mark.covers("GTW-2", "GTW-4", "GTW-34", "GTW-35", "GTW-9")
 def test_a_stdio_server_is_started_when_needed_and_ended_with_the_gateway() -> None:
     async def main() -> None:
         gateway, registry, _ = create_gateway()
