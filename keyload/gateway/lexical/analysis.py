@@ -119,7 +119,7 @@ def is_cjk(word: str) -> bool:
     return word[0] >= _FIRST_CJK
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def stem(word: str) -> str:
     """The stem of a folded word: Porter's for Latin script, endings cut for Cyrillic, else itself."""
     if word.isascii():

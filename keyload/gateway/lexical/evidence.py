@@ -19,7 +19,7 @@ CANDIDATES = 50
 SURFACE_WEIGHT = 1.2
 FULL = 0.85  # from this weight in its fields on a word stands for a tool
 SPOKEN = 2.5  # power of the weight in phrases: what is said in one or two of many is chance
-FITTING = 0.2  # from this score on a tool fits
+FITTING = (0.2, 0.4)  # from these scores on a tool fits: without phrases, with many
 SPEECH = 10.0  # phrases a tool at which its phrases count as much as its descriptor
 
 
@@ -67,6 +67,7 @@ class Examiner:
         self._corpus = corpus
         self._intents = [_intents(document) for document in documents]
         rich = corpus.phrases_per_tool / (corpus.phrases_per_tool + SPEECH)
+        self._fitting = (1 - rich) * FITTING[0] + rich * FITTING[1]
         mixed = (1 - rich) * _array(PLAIN) + rich * _array(RICH)
         self._weights: Floats = (mixed / mixed.sum()).astype(np.float32)
 
@@ -109,7 +110,7 @@ class Examiner:
         )
         scores = np.clip(rows @ self._weights, np.float32(0), np.float32(1))
         stands_for = np.maximum(np.minimum(core / FULL, 1.0), bag**SPOKEN)
-        return Candidates(tools, rows, scores, _confidence(question, stands_for, scores))
+        return Candidates(tools, rows, scores, _confidence(question, stands_for, scores / self._fitting))
 
     def _best(self, everywhere: Floats) -> Numbers:
         """The first stage: tools that hold a word of the query, by the evidence there is for all."""
@@ -132,14 +133,14 @@ def _array(weights: Weights) -> Floats:
     return np.array(msgspec.structs.astuple(weights), dtype=np.float32)
 
 
-def _confidence(question: Question, stands_for: Floats, scores: Floats) -> float:
+def _confidence(question: Question, stands_for: Floats, fit: Floats) -> float:
     """The share of the query's mass that a tool covers by words that stand for it (GTW-22).
 
-    What a tool covers that hardly fits otherwise counts less.
+    What a tool covers that hardly fits otherwise counts less; `fit` is 1 for a tool that does.
     """
     total = float((question.masses + question.unsure).sum()) or 1.0
     covered = (question.masses * question.sure) @ stands_for / total
-    return min(float((covered * np.minimum(scores / FITTING, 1.0)).max()), 1.0)
+    return min(float((covered * np.minimum(fit, 1.0)).max()), 1.0)
 
 
 def _agreement(question: Question, offered: frozenset[str]) -> float:

@@ -86,7 +86,7 @@ def _cells(texts: Sequence[Sequence[str]]) -> Numbers:
     """The hash of each run in each of the texts, the number of the text in the lower half; in order."""
     plain = [f"_{'_'.join(words)}_" for words in texts]
     codes = np.frombuffer("".join(plain).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    number = np.repeat(np.arange(len(plain), dtype=np.int64), [len(text) for text in plain])
+    number = np.repeat(np.arange(len(plain), dtype=np.int32), [len(text) for text in plain])
     if len(codes) < SIZE:
         return np.zeros(0, dtype=np.int64)
     hashed: Hashes = codes * _FACTOR
@@ -95,6 +95,8 @@ def _cells(texts: Sequence[Sequence[str]]) -> Numbers:
     hashed = ((hashed ^ (hashed >> np.uint32(16))) * _FACTOR) >> np.uint32(1)
     last = number[SIZE - 1 :]
     inside = last == number[: len(last)]
-    cells = (hashed[inside].astype(np.int64) << 32) | last[inside]
+    cells = hashed[inside].astype(np.int64)
+    cells <<= 32
+    cells |= last[inside]
     cells.sort()
     return cells

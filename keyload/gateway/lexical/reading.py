@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -33,8 +33,9 @@ SHAPE_MASS = 0.5
 NUMBER_MASS = 0.1
 PAIR_MASS = 0.6
 SURE_VERB = 0.6  # verbs and words of many requests are found everywhere
-SURE_STEM = 0.8  # another form of the word is known
-SURE_GUESS = 0.7
+SURE_STEM = 0.7  # another form of the word is known
+SURE_GUESS = 0.9  # of one misspelt word among known ones
+SURE_GUESSES = 0.5  # of several: more likely the query is about something else
 MISSPELT_FUNCTION_MASS = 0.2
 
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -61,21 +62,23 @@ class Slot(msgspec.Struct):
     """A word of the query. `mass` is its IDF, less for words that say little; `terms` are pairs of term and
     weight; `surface` is its own form, or -1 when that is not known.
 
-    `sure` is how much finding it says about the task, 0..1; `unsure` the mass that it has beyond `mass` when
-    it is another word than was guessed.
+    `sure` is how much finding it says about the task, 0..1; `beyond` the mass that it has more when it is
+    another word than was taken for it; `guessed` whether it was repaired.
     """
 
     mass: float
     terms: list[tuple[int, float]]
     surface: int = -1
     sure: float = 1.0
-    unsure: float = 0.0
+    beyond: float = 0.0
+    guessed: bool = False
 
 
 class Question(msgspec.Struct, frozen=True):
     """A query in arrays for `Postings.match`: rows of slot, term and weight.
 
-    Surface words are the slots after the first `len(masses)`. `scaled` are weights of rows in comparisons of
+    Surface words are the slots after the first `len(masses)`; `unsure` is mass that the slots may have beyond
+    `masses`. `scaled` are weights of rows in comparisons of
     words with their own IDF: a word counts no more than what stands for it. `intents` is what the verbs want.
     """
 
@@ -107,10 +110,19 @@ def intents_of(words: Iterable[str]) -> frozenset[str]:
 
 def _share(word: str) -> float:
     """How much of its mass a known word counts with: less for verbs and words of many requests."""
+    if word.isdigit():
+        return NUMBER_MASS
     if word in SOFT_WORDS:
         return SOFT_MASS
     concepts = concepts_by_stem().get(stem(word), ())
     return VERB_MASS if any(concept[1:] in GENERAL for concept in concepts) else 1.0
+
+
+def _settle(slots: Sequence[Slot]) -> None:
+    """Trust the guess at a misspelt word as much as there are few of them."""
+    guessed = [slot for slot in slots if slot.guessed]
+    for slot in guessed:
+        slot.sure *= SURE_GUESS if len(guessed) == 1 < len(slots) else SURE_GUESSES
 
 
 def _first_intents(words: Iterable[str]) -> frozenset[str]:
@@ -151,6 +163,7 @@ class Reader:
                 slots.extend(self._characters(word, meant))
             elif not is_function_word(word):
                 slots.append(self._word(word, meant, foreign))
+        _settle(slots)
         slots.extend(self._shapes(text))
         return self._question(spoken, slots[:MAX_SLOTS], meant)
 
@@ -168,23 +181,23 @@ class Reader:
             sure *= SURE_STEM if itself < 0 else 1.0
             form = direct if itself < 0 else itself  # another form of the word stands for it
             return Slot(float(self._idf[direct]) * share, list(terms.items()), form, sure)
+        guessed = False
         if not terms:
             guesses, of_mass = self._guess(word)
             for known, weight in guesses:
                 self._merge(terms, self._known(known, weight))
             share *= of_mass
-            sure *= SURE_GUESS
             meant.extend(known for known, _ in guesses[:1])
             itself = self._terms.get(surface(guesses[0][0]), -1) if guesses else -1
+            guessed = True
         sure *= max(terms.values(), default=0.0)
         mass = self._mass(terms) * share
-        unsure = max((1 - sure) * (self._unknown * share - mass), 0.0)
-        return Slot(mass, list(terms.items()), itself, sure, unsure)
+        return Slot(mass, list(terms.items()), itself, sure, max(self._unknown * share - mass, 0.0), guessed)
 
     def _guess(self, word: str) -> tuple[list[tuple[str, float]], float]:
         """Known words for one that is neither known nor translated, and the share of its mass that counts."""
         if any(character.isdigit() for character in word):
-            return [], NUMBER_MASS
+            return [], 1.0 if word.isdigit() else NUMBER_MASS
         found = self._repairer.repair(word) or self._repairer.prefix(word)
         if found:
             return found, 1.0
@@ -253,7 +266,7 @@ class Reader:
             masses=masses,
             surface_masses=surface_masses,
             sure=np.array([slot.sure for slot in slots], dtype=np.float32),
-            unsure=np.array([slot.unsure for slot in slots], dtype=np.float32),
+            unsure=np.array([(1 - slot.sure) * slot.beyond for slot in slots], dtype=np.float32),
             slots=numbers,
             terms=terms,
             weights=weights,

@@ -54,7 +54,8 @@ def test_the_mass_of_a_unit_is_that_of_its_terms(cells: dict[tuple[int, int], fl
 def test_terms_are_counted_by_unit(texts: list[list[int]]) -> None:
     owners = np.array([number % UNITS for number in range(len(texts))], dtype=np.int32)
     flat = [term for text in texts for term in text]
-    units, terms, times = counted(owners, [len(text) for text in texts], flat, UNITS, TERMS)
+    sizes = np.array([len(text) for text in texts], dtype=np.int32)
+    units, terms, times = counted(owners, sizes, np.array(flat, dtype=np.int32), TERMS)
     expected: dict[tuple[int, int], int] = {}
     for owner, text in zip(owners.tolist(), texts, strict=True):
         for term in text:
