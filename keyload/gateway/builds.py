@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from importlib import import_module
 
-from keyload.gateway.diagnostics import EMBEDDING_FAILED, SOURCE_LOAD_FAILED, Diagnostic
+from keyload.gateway.diagnostics import EMBEDDING_FAILED, SOURCE_LOAD_FAILED, Diagnostic, first_cause
 from keyload.gateway.embeddings import EmbeddingGenerator
 from keyload.gateway.errors import GatewayClosed, GatewayError, SourceFailed
 from keyload.gateway.generation import Generation
@@ -136,7 +136,9 @@ class Builder:
                 self._generation = self._generation.noting(Diagnostic(SOURCE_LOAD_FAILED, str(error)))
             if isinstance(error, GatewayError):
                 raise
-            raise GatewayError(f"The index could not be built: {type(error).__name__}.") from error
+            raise GatewayError(
+                f"The index could not be built: {type(first_cause(error)).__name__}."
+            ) from error
         self._generation = generation
         return generation
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -42,7 +44,11 @@ class Connection:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._listening = False
         self.lost = False
-        self._owner = asyncio.create_task(self._own(), name=f"gateway source {declaration.source_id}")
+        self._owner = asyncio.create_task(
+            self._own(),
+            name=f"gateway source {declaration.source_id}",
+            context=Context(),  # it outlives the caller who happened to come first, and is nobody's
+        )
 
     async def listed(self, most: int) -> list[ListedTool]:
         """All tools of the source, listening to their changes first, so that none falls between."""
@@ -50,20 +56,17 @@ class Connection:
 
         await asyncio.shield(self._ready)
         client = self._open_client()
-        if not self._listening and mcp_client.tells_changes(client):
-            await self._listen(client)
-        return await mcp_client.listed(client, most)
+        with self._noticing_loss():
+            if not self._listening and mcp_client.tells_changes(client):
+                await self._listen(client)
+            return await mcp_client.listed(client, most)
 
     async def call(self, name: str, arguments: Mapping[str, Any], meta: dict[str, Any]) -> Output:
         """Call a tool. Raises what the client raises; then the connection may be lost."""
         from keyload.gateway import mcp_client
 
-        try:
+        with self._noticing_loss():
             return await mcp_client.called(self._open_client(), name, dict(arguments), meta)
-        except Exception as error:
-            if mcp_client.is_lost(error):
-                self._mark_lost()
-            raise
 
     def retire(self) -> None:
         """Let the connection end; from now on it tells nothing."""
@@ -121,6 +124,17 @@ class Connection:
         if self._tasks is not None:
             self._tasks.start_soon(run)
             await answered.wait()
+
+    @contextmanager
+    def _noticing_loss(self) -> Generator[None]:
+        from keyload.gateway import mcp_client
+
+        try:
+            yield
+        except Exception as error:
+            if mcp_client.is_lost(error):
+                self._mark_lost()
+            raise
 
     def _open_client(self) -> Client:
         if self._client is None or self.lost:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast
 
@@ -129,9 +130,8 @@ class ToolGraph:
         """
         self._known(first_id)
         self._known(second_id)
-        both_ways = self.graph.to_undirected()  # a copy: the neighbours in a view are a set, in any order
         try:
-            path = networkx.shortest_path(both_ways, (TOOL, first_id), (TOOL, second_id))
+            path = networkx.shortest_path(self._undirected, (TOOL, first_id), (TOOL, second_id))
         except networkx.NetworkXNoPath:
             return ()
         except networkx.NetworkXException as error:
@@ -154,6 +154,11 @@ class ToolGraph:
     def json_ld(self) -> dict[str, Any]:
         """The whole graph as JSON-LD, with plain JSON values."""
         return graph_exports.json_ld(self._tools, list(self._links))
+
+    @cached_property
+    def _undirected(self) -> Any:
+        """A copy, because the order of neighbours in a view differs from process to process."""
+        return self.graph.to_undirected()
 
     def _edges(self, *relations: str) -> list[Link]:
         return [link for link in self._links if link.relation in relations]

@@ -18,7 +18,7 @@ from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.contract.operations import Operation
 from keyload.front.calls import Frame, Invoker, Outcome, RequestContext, with_example
 from keyload.front.exchange import Disconnected
-from keyload.front.mcp import slips, tools
+from keyload.front.mcp import catalog, slips, tools
 from keyload.front.mcp.preflight import INVOKE
 from keyload.front.mcp.replies import Answer, Placeholder, failure, success
 from keyload.front.measures import Measures
@@ -128,7 +128,7 @@ class ToolCalls:
     async def _invoked(self, exchange: Exchange) -> Answer:
         tool_id = tools.invoke_target(exchange.context.frame.arguments)
         try:
-            invocation = await self._gateway.invoke(f"{tools.SOURCE}:{tool_id}", {})
+            invocation = await self._gateway.invoke(f"{catalog.SOURCE}:{tool_id}", {})
         except ToolNotFound:
             near = slips.nearest(tool_id, self._operations)
             raise KeyLoadError(

@@ -23,18 +23,13 @@ from keyload.contract.gateway import (
     GatewaySearchResult,
     GatewayToolMatch,
 )
-from keyload.contract.mutations import MUTATIONS
-from keyload.contract.names import OPERATION_NAMES
 from keyload.contract.operations import Operation
-from keyload.contract.phrases import phrases_of
-from keyload.front.mcp import schemas
+from keyload.front.mcp import catalog, schemas
 from keyload.front.mcp.preflight import INVOKE
-from keyload.gateway import Category, GatewayRegistry, Match, ToolHints
+from keyload.gateway import Category, GatewayRegistry, Match
 
 SEARCH = "gateway_tools_search"
 ROUTE = "gateway_tools_route"
-SOURCE = "keyload"
-COMMIT = "keyload_documents_commit"
 MATCHES_BYTES = 60_000  # of the 65,536 a control reply may have
 
 
@@ -98,24 +93,15 @@ def tool_list() -> list[dict[str, Any]]:
 
 
 def register(registry: GatewayRegistry, operation: Operation, adapter: Callable[[], Awaitable[Any]]) -> None:
-    """Put one operation into the gateway; mutation kinds lend their phrases to the commit (MCP-31)."""
-    mutations = MUTATIONS.values() if operation.name == COMMIT else ()
+    """Put one operation into the gateway (MCP-31)."""
     registry.add_tool(
-        SOURCE,
+        catalog.SOURCE,
         adapter,
         name=operation.name,
         description=operation.description,
         input_schema=schema.input_schema(operation),
         output_schema=schema.output_schema(operation),
-        hints=ToolHints(
-            title=operation.title,
-            category=operation.feature,
-            aliases=(*operation.aliases, *(alias for rule in mutations for alias in rule.aliases)),
-            examples=phrases_of(operation.name) if operation.name in OPERATION_NAMES else (),
-            read_only=operation.read_only,
-            destructive=operation.destructive,
-            idempotent=operation.idempotent,
-        ),
+        hints=catalog.hints(operation),
     )
 
 

@@ -25,16 +25,15 @@ _RUN = re.compile(
     r"[\u3005\u3041-\u30fa\u30fc\u3400-\u9fff\uac00-\ud7a3]+|[^\W_\u3005\u3041-\u30fa\u30fc\u3400-\u9fff\uac00-\ud7a3]+"
 )
 _PLAIN = re.compile(r"[a-z0-9]+")
-_CJK = re.compile(r"[\u3005\u3041-\u30fa\u30fc\u3400-\u9fff\uac00-\ud7a3]")
+_FIRST_CJK = "\u3005"  # no letters of other scripts stand above it once compatibility forms are gone
 _KATAKANA = re.compile(r"[\u30a1-\u30fa\u30fc]{2,}")
 _HIRAGANA = re.compile(r"[\u3041-\u309f]+")
 _PARTICLES = re.compile("|".join(sorted(CJK_FUNCTION, key=len, reverse=True)))
-_HUMPED = re.compile(r"[A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _APOSTROPHE = re.compile(r"(?<=\w)['’ʼ](?=(?:s|t|re|ve|ll|m|d)\b)", re.IGNORECASE)
 _CYRILLIC = re.compile(r"[\u0400-\u04ff]{4,}")
 _CYRILLIC_END = re.compile(
-    r"(?:ями|ами|ого|ому|ими|ові|еві|ість|ості|ення|ання|ить|ати|ити|іти|їв|ів|ах|ях|ою|ею|ий|ій|их|им|ої|ть|ти|"
+    r"(?:ями|ами|ого|ому|ими|ові|еві|ість|ості|ення|ання|ить|ать|ати|ити|іти|їв|ів|ах|ях|ою|ею|ий|ій|их|им|ої|"
     r"[аеиіоуюяїєйь])$"
 )
 
@@ -77,7 +76,7 @@ def runs(text: str) -> list[str]:
 
 def _humped(text: str) -> Iterator[str]:
     for run in _RUN.findall(text):
-        if _HUMPED.fullmatch(run):
+        if run.isascii() and _HUMP.search(run):
             yield from fold(_HUMP.sub(" ", run)).split()
         yield fold(run)
 
@@ -117,10 +116,10 @@ def pairs(run: str) -> Iterator[str]:
 
 def is_cjk(word: str) -> bool:
     """Whether a word is written in Chinese or Japanese characters."""
-    return bool(_CJK.match(word))
+    return word[0] >= _FIRST_CJK
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def stem(word: str) -> str:
     """The stem of a folded word: Porter's for Latin script, endings cut for Cyrillic, else itself."""
     if word.isascii():
@@ -149,9 +148,14 @@ def concepts_by_stem() -> dict[str, tuple[str, ...]]:
     return {key: tuple(names) for key, names in found.items()}
 
 
+def surface(word: str) -> str:
+    """The term of a word itself."""
+    return SURFACE + word
+
+
 def terms_of(word: str) -> tuple[str, ...]:
     """The stem of a folded word, the word itself, and its concepts; nothing for a function word."""
     if is_function_word(word):
         return ()
     stemmed = stem(word)
-    return (stemmed, SURFACE + word, *concepts_by_stem().get(stemmed, ()))
+    return (stemmed, surface(word), *concepts_by_stem().get(stemmed, ()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -12,9 +13,20 @@ from keyload.gateway.lexical.fields import FieldTexts, described
 from keyload.gateway.lexical.grams import Grams
 from keyload.gateway.lexical.postings import Flags, Floats, Integers, Postings, counted, distinct
 
-PHRASE_HALF = 0.6  # in so many of a tool's phrases a word counts half
+PHRASE_HALF = 0.5  # in so many of a tool's phrases a word counts half
+PHRASE_DAMPING = 0.8  # how much many phrases of a tool dampen each
 
-Read = Callable[[str], Sequence[int]]
+
+Spoken = tuple[int, list[str]]  # the number of a tool, the words of one of its aliases or examples
+
+
+def phrases(documents: Sequence[ToolDocument]) -> list[Spoken]:
+    """The words of all aliases and examples, and whose they are."""
+    return [
+        (number, runs(text))
+        for number, tool in enumerate(documents)
+        for text in dict.fromkeys((*tool.aliases, *tool.examples))
+    ]
 
 
 class Vocabulary:
@@ -23,30 +35,30 @@ class Vocabulary:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self._words: dict[str, tuple[int, ...]] = {}
-        self._texts: dict[str, list[int]] = {}
+        self._texts: dict[str, array[int]] = {}
 
     @property
     def words(self) -> Iterator[str]:
         """All words read that carry meaning."""
         return (word for word, terms in self._words.items() if terms)
 
-    def read(self, text: str) -> list[int]:
+    def read(self, text: str) -> array[int]:
         """The terms of a text as numbers; a text is remembered, so that repeated ones cost little."""
         known = self._texts.get(text)
         if known is None:
             known = self._texts[text] = self.number(runs(text))
         return known
 
-    def number(self, words: Iterable[str]) -> list[int]:
+    def number(self, words: Iterable[str]) -> array[int]:
         """The terms of the words of a text that will hardly come again."""
-        found: list[int] = []
+        found = array("i")
         for word in split(words):
             terms = self._words.get(word)
             if terms is None:
                 numbers = self.numbers
                 terms = tuple(numbers.setdefault(term, len(numbers)) for term in terms_of(word))
                 self._words[word] = terms
-            found += terms
+            found.extend(terms)
         return found
 
 
@@ -56,30 +68,28 @@ class Corpus:
     Tools are numbered in the order given. A phrase is an alias or an example.
     """
 
-    def __init__(self, documents: Sequence[ToolDocument], vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, documents: Sequence[ToolDocument], spoken: Sequence[Spoken], vocabulary: Vocabulary
+    ) -> None:
         self.tools = len(documents)
-        texts = FieldTexts(documents, vocabulary.read)
-        titles = [[*vocabulary.read(tool.name), *vocabulary.read(tool.title)] for tool in documents]
-        spoken = [
-            (number, text)
-            for number, tool in enumerate(documents)
-            for text in dict.fromkeys((*tool.aliases, *tool.examples))
-        ]
-        words = [runs(text) for _, text in spoken]
-        phrases = [vocabulary.number(row) for row in words]
-        self.terms = max(len(vocabulary.numbers), 1)
-        owners: Integers = np.array([number for number, _ in spoken], dtype=np.int32)
         self.phrases_per_tool = len(spoken) / max(self.tools, 1)
-        self.fields = texts.postings(self.terms)
-        self.titles = self._present(titles)
-        self.bag = self._bag(owners, phrases)
-        self._weigh(vocabulary)
+        words = [row for _, row in spoken]
+        owners: Integers = np.array([number for number, _ in spoken], dtype=np.int32)
+        # these take most memory while they are made, so they come first
         self.phrase_grams = Grams(words, owners, self.tools)
         self.description_grams = Grams(
             [runs(f"{tool.name} {tool.title} {described(tool)}") for tool in documents],
             np.arange(self.tools, dtype=np.int32),
             self.tools,
         )
+        texts = FieldTexts(documents, vocabulary.read)
+        titles = [vocabulary.read(tool.name) + vocabulary.read(tool.title) for tool in documents]
+        numbered = [vocabulary.number(row) for row in words]
+        self.terms = max(len(vocabulary.numbers), 1)
+        self.fields = texts.postings(self.terms)
+        self.titles = self._present(titles)
+        self.bag = self._bag(owners, numbered)
+        self._weigh(vocabulary)
 
     def _weigh(self, vocabulary: Vocabulary) -> None:
         """IDF over tools, and how much there is to match in names and titles."""
@@ -104,22 +114,24 @@ class Corpus:
         held = np.bincount(pairs // max(self.tools, 1), best, minlength=self.terms)
         return held.astype(np.float32)
 
-    def _present(self, rows: Sequence[Sequence[int]]) -> Postings:
+    def _present(self, rows: Sequence[array[int]]) -> Postings:
         """Postings of weight 1 from the terms of each unit."""
-        units, terms, times = self._counted(np.arange(len(rows), dtype=np.int32), rows, len(rows))
+        units, terms, times = self._counted(np.arange(len(rows), dtype=np.int32), rows)
         return Postings(units, terms, np.ones_like(times), len(rows), self.terms)
 
-    def _bag(self, owners: Integers, phrases: Sequence[Sequence[int]]) -> Postings:
+    def _bag(self, owners: Integers, numbered: Sequence[array[int]]) -> Postings:
         """Words by the number of a tool's phrases they stand in, more phrases than usual damping it."""
-        rows = [tuple(dict.fromkeys(row)) for row in phrases]
-        units, terms, times = self._counted(owners, rows, self.tools)
+        rows, held, _ = self._counted(np.arange(len(numbered), dtype=np.int32), numbered)
+        ones = np.ones(len(held), dtype=np.int32)
+        units, terms, times = counted(owners[rows], ones, held, self.terms)
         counts = np.bincount(owners, minlength=self.tools)
         average = float(counts.sum()) / max(int(np.count_nonzero(counts)), 1) or 1.0
-        half = PHRASE_HALF * counts[units] / average
+        half = PHRASE_HALF * (counts[units] / average) ** PHRASE_DAMPING
         return Postings(units, terms, (times / (times + half)).astype(np.float32), self.tools, self.terms)
 
-    def _counted(
-        self, owners: Integers, rows: Sequence[Sequence[int]], count: int
-    ) -> tuple[Integers, Integers, Floats]:
-        terms = [term for row in rows for term in row]
-        return counted(owners, [len(row) for row in rows], terms, count, self.terms)
+    def _counted(self, owners: Integers, rows: Sequence[array[int]]) -> tuple[Integers, Integers, Floats]:
+        terms = array("i")
+        for row in rows:
+            terms.extend(row)
+        sizes = np.array([len(row) for row in rows], dtype=np.int32)
+        return counted(owners, sizes, np.array(terms, dtype=np.int32), self.terms)

@@ -16,52 +16,36 @@ from keyload.gateway.lexical.postings import Floats
 from keyload.gateway.lexical.reading import Question, intents_of
 
 CANDIDATES = 50
-SURFACE_WEIGHT = 1.5
+SURFACE_WEIGHT = 1.2
 FULL = 0.85  # from this weight in its fields on a word stands for a tool
 SPOKEN = 2.5  # power of the weight in phrases: what is said in one or two of many is chance
-FITTING = 0.2  # from this score on a tool fits
+FITTING = (0.2, 0.4)  # from these scores on a tool fits: without phrases, with many
 SPEECH = 10.0  # phrases a tool at which its phrases count as much as its descriptor
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kinds of evidence weigh; together 1."""
+    """What the kinds of evidence weigh."""
 
-    core: float
-    bag: float
-    coverage: float
-    name_part: float
-    name_both: float
-    intent: float
-    description: float
-    phrases: float
+    core: float  # BM25F over the fields
+    bag: float  # in how many of the tool's phrases the words stand
+    coverage: float  # how much of the query is found at all
+    name: float  # how much of the query is in name and title, and of these in the query
+    intent: float  # whether the tool does what the verbs ask for
+    description: float  # likeness of name and description, letter by letter
+    phrases: float  # likeness of the nearest phrase, letter by letter
 
 
 PLAIN = Weights(
-    core=0.203,
-    bag=0.099,
-    coverage=0.159,
-    name_part=0.07,
-    name_both=0.104,
-    intent=0.016,
-    description=0.225,
-    phrases=0.124,
+    core=0.189, bag=0.061, coverage=0.166, name=0.16, intent=0.008, description=0.261, phrases=0.155
 )
-RICH = Weights(
-    core=0.125,
-    bag=0.323,
-    coverage=0.107,
-    name_part=0.02,
-    name_both=0.052,
-    intent=0.05,
-    description=0.05,
-    phrases=0.273,
-)
+RICH = Weights(core=0.06, bag=0.25, coverage=0.035, name=0.028, intent=0.08, description=0.055, phrases=0.165)
 """For tools without phrases, and for tools with many; in between both count. Fitted by likelihood to the
 halves of the public sets that may be tuned on, and to the development set of our own catalogue.
 """
 
 Numbers = npt.NDArray[np.intp]
 LEAST_MASS = 1e-6
+_EVERYWHERE = [0, 1, 5, 6]  # evidence that there is for all tools: core, bag, description, phrases
 
 
 class Candidates(msgspec.Struct, frozen=True):
@@ -83,6 +67,7 @@ class Examiner:
         self._corpus = corpus
         self._intents = [_intents(document) for document in documents]
         rich = corpus.phrases_per_tool / (corpus.phrases_per_tool + SPEECH)
+        self._fitting = (1 - rich) * FITTING[0] + rich * FITTING[1]
         mixed = (1 - rich) * _array(PLAIN) + rich * _array(RICH)
         self._weights: Floats = (mixed / mixed.sum()).astype(np.float32)
 
@@ -116,7 +101,7 @@ class Examiner:
                 everywhere[0, tools],
                 everywhere[1, tools],
                 alone @ np.maximum(core > 0, bag),
-                *self._named(question, alone, tools),
+                self._named(question, alone, tools),
                 np.array(agreement, dtype=np.float32),
                 everywhere[2, tools],
                 everywhere[3, tools],
@@ -125,38 +110,37 @@ class Examiner:
         )
         scores = np.clip(rows @ self._weights, np.float32(0), np.float32(1))
         stands_for = np.maximum(np.minimum(core / FULL, 1.0), bag**SPOKEN)
-        return Candidates(tools, rows, scores, _confidence(question, stands_for, scores))
+        return Candidates(tools, rows, scores, _confidence(question, stands_for, scores / self._fitting))
 
     def _best(self, everywhere: Floats) -> Numbers:
         """The first stage: tools that hold a word of the query, by the evidence there is for all."""
-        first = self._weights[[0, 1, 6, 7]] @ everywhere
+        first = self._weights[_EVERYWHERE] @ everywhere
         tools = np.flatnonzero(everywhere[0] + everywhere[1] > 0)
         if len(tools) > CANDIDATES:
             tools = np.sort(tools[np.lexsort((tools, -first[tools]))[:CANDIDATES]])
         return tools
 
-    def _named(self, question: Question, alone: Floats, tools: Numbers) -> tuple[Floats, Floats]:
-        """How much of the query name and title hold, and that with how much of them the query holds."""
+    def _named(self, question: Question, alone: Floats, tools: Numbers) -> Floats:
+        """How much of the query name and title hold, and of these the query: the geometric mean."""
         corpus = self._corpus
         count = len(question.masses)
         found = corpus.titles.match(question.slots, question.terms, question.scaled, 2 * count)[:count, tools]
-        part = alone @ found
         share = np.minimum(question.masses @ found / corpus.title_mass[tools], 1.0)
-        return part, np.sqrt(share * part)
+        return np.sqrt(share * (alone @ found))
 
 
 def _array(weights: Weights) -> Floats:
     return np.array(msgspec.structs.astuple(weights), dtype=np.float32)
 
 
-def _confidence(question: Question, stands_for: Floats, scores: Floats) -> float:
+def _confidence(question: Question, stands_for: Floats, fit: Floats) -> float:
     """The share of the query's mass that a tool covers by words that stand for it (GTW-22).
 
-    What a tool covers that hardly fits otherwise counts less.
+    What a tool covers that hardly fits otherwise counts less; `fit` is 1 for a tool that does.
     """
     total = float((question.masses + question.unsure).sum()) or 1.0
     covered = (question.masses * question.sure) @ stands_for / total
-    return min(float((covered * np.minimum(scores / FITTING, 1.0)).max()), 1.0)
+    return min(float((covered * np.minimum(fit, 1.0)).max()), 1.0)
 
 
 def _agreement(question: Question, offered: frozenset[str]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -11,7 +12,7 @@ import numpy as np
 from keyload.gateway.documents import ToolDocument
 from keyload.gateway.lexical.postings import Floats, Integers, Postings, counted, distinct
 
-SATURATION = 0.4
+SATURATION = 0.6
 _EXCLUSION = re.compile(
     r"(?:^|(?<=[.;!?]\s))(?:not for|do not use|don't use|never use)\b[^.;!?]*", re.IGNORECASE
 )
@@ -25,14 +26,14 @@ class Field(msgspec.Struct, frozen=True):
 
 
 FIELDS: dict[str, Field] = {
-    "name": Field(3.0, 0.3),
-    "title": Field(3.0, 0.3),
-    "description": Field(4.5, 0.3),
+    "name": Field(2.0, 0.3),
+    "title": Field(2.0, 0.3),
+    "description": Field(3.0, 0.4),
     "category": Field(2.0, 0.0),
-    "alias": Field(2.0, 0.8),
-    "required argument": Field(1.2, 0.6),
-    "argument": Field(4.0, 0.4),
-    "argument text": Field(0.25, 0.45),
+    "alias": Field(3.0, 0.5),
+    "required argument": Field(1.0, 0.6),
+    "argument": Field(5.0, 0.3),
+    "argument text": Field(0.25, 0.3),
     "values": Field(1.4, 1.0),
 }
 _NUMBERS = {name: number for number, name in enumerate(FIELDS)}
@@ -61,24 +62,24 @@ def texts(document: ToolDocument) -> Iterator[tuple[str, str]]:
 class FieldTexts:
     """The texts of all fields of some tools as numbers of terms, one after the other."""
 
-    def __init__(self, documents: Sequence[ToolDocument], read: Callable[[str], Sequence[int]]) -> None:
+    def __init__(self, documents: Sequence[ToolDocument], read: Callable[[str], array[int]]) -> None:
         self._tools = len(documents)
-        places: list[int] = []
-        self._sizes: list[int] = []
-        self._terms: list[int] = []
+        places = array("i")
+        sizes = array("i")
+        terms = array("i")
         for tool, document in enumerate(documents):
             for field, text in texts(document):
                 found = read(text)
                 places.append(tool * len(FIELDS) + _NUMBERS[field])
-                self._sizes.append(len(found))
-                self._terms.extend(found)
+                sizes.append(len(found))
+                terms.extend(found)
         self._places: Integers = np.array(places, dtype=np.int32)
+        self._sizes: Integers = np.array(sizes, dtype=np.int32)
+        self._terms: Integers = np.array(terms, dtype=np.int32)
 
     def postings(self, term_count: int) -> Postings:
         """BM25F, saturated: a term weighs 0..1 in a tool."""
-        places, terms, times = counted(
-            self._places, self._sizes, self._terms, self._tools * len(FIELDS), term_count
-        )
+        places, terms, times = counted(self._places, self._sizes, self._terms, term_count)
         share = self._shares()[places] * times
         cells = (places // len(FIELDS)).astype(np.int64) * term_count + terms
         order = np.argsort(cells, kind="stable")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from keyload.gateway.documents import ToolDocument
-from keyload.gateway.lexical.corpus import Corpus, Vocabulary
+from keyload.gateway.lexical.corpus import Corpus, Vocabulary, phrases
 from keyload.gateway.lexical.evidence import Candidates, Examiner
 from keyload.gateway.lexical.names import Names
 from keyload.gateway.lexical.reading import Reader
@@ -22,8 +22,9 @@ class LexicalIndex:
         ordered = sorted(documents, key=lambda document: document.id)
         self._ids = [document.id for document in ordered]
         vocabulary = Vocabulary()
-        corpus = Corpus(ordered, vocabulary)
-        self._names = Names(ordered)
+        spoken = phrases(ordered)
+        corpus = Corpus(ordered, spoken, vocabulary)
+        self._names = Names(ordered, spoken)
         self._reader = Reader(vocabulary.numbers, corpus.idf, corpus.unknown, vocabulary.words)
         self._examiner = Examiner(ordered, corpus)
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from keyload.gateway.documents import ToolDocument
-from keyload.gateway.lexical.analysis import fold
+from keyload.gateway.lexical.analysis import fold, runs
+from keyload.gateway.lexical.corpus import Spoken
 
 NAME_SCORE = 1.0
 WHOLE_ALIAS_SCORE = 0.99
@@ -23,7 +24,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 class Names:
     """Exact names, ids and phrases of the tools, to the numbers of the tools that carry them."""
 
-    def __init__(self, documents: Sequence[ToolDocument]) -> None:
+    def __init__(self, documents: Sequence[ToolDocument], spoken: Sequence[Spoken]) -> None:
         self._names: dict[str, list[int]] = {}
         self._single: dict[str, list[int]] = {}
         self._titles: dict[str, list[int]] = {}
@@ -34,11 +35,12 @@ class Names:
                 table = self._names if _PARTED.search(name) else self._single
                 table.setdefault(_key(name), []).append(number)
             self._titles.setdefault(phrase(document.title), []).append(number)
-            for alias in {phrase(text) for text in (*document.aliases, *document.examples)}:
-                if alias:
-                    self._phrases.setdefault(alias, []).append(number)
-                    words = alias.split()
-                    self._lengths.setdefault(words[0], set()).add(len(words))
+        for number, words in spoken:
+            if words:
+                tools = self._phrases.setdefault(" ".join(words), [])
+                if number not in tools:
+                    tools.append(number)
+                self._lengths.setdefault(words[0], set()).add(len(words))
 
     def find(self, query: str) -> dict[int, float]:
         """Numbers of the tools named in a query, with the score that this alone gives them."""
@@ -71,8 +73,8 @@ class Names:
 
 
 def phrase(text: str) -> str:
-    """A text as its folded words, one space between: texts with the same phrase are one alias."""
-    return " ".join(_WORD.findall(fold(text)))
+    """A text as its words, one space between: texts with the same phrase are one alias."""
+    return " ".join(runs(text))
 
 
 def _key(name: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -65,14 +63,16 @@ def distinct(ordered: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def counted(
-    units: Integers, sizes: Sequence[int], terms: Sequence[int], unit_count: int, term_count: int
+    units: Integers, sizes: Integers, terms: Integers, term_count: int
 ) -> tuple[Integers, Integers, Floats]:
     """Units, terms and how often each term stands in each unit, from texts that lie one after the other.
 
     Text `i` belongs to `units[i]` and has `sizes[i]` of the terms.
     """
-    places = np.repeat(units.astype(np.int64), np.asarray(sizes, dtype=np.int64))
-    every = np.sort(places * term_count + np.asarray(terms, dtype=np.int64))
+    every = np.repeat(units.astype(np.int64), sizes)
+    every *= term_count
+    every += terms
+    every.sort()
     cells, starts = distinct(every)
     times = np.diff(starts, append=len(every))
     return (

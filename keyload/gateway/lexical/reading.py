@@ -4,44 +4,52 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from keyload.gateway.lexical import translation
 from keyload.gateway.lexical.analysis import (
-    SURFACE,
     concepts_by_stem,
     is_cjk,
     is_function_word,
     pairs,
     runs,
     stem,
+    surface,
 )
 from keyload.gateway.lexical.postings import Floats, Integers
 from keyload.gateway.lexical.repair import Repairer
 from keyload.gateway.lexical.thesaurus import FUNCTION_WORDS, GENERAL, INTENTS, SOFT_WORDS, VERBS
 
 MAX_SLOTS = 48
-NOUN_CONCEPT = 0.7
+NOUN_CONCEPT = 0.6
 VERB_CONCEPT = 0.15
-SOFT_MASS = 0.5
+SOFT_MASS = 0.4
 VERB_MASS = 0.9
 TRANSLATED = 0.95
 SHAPE_MASS = 0.5
 NUMBER_MASS = 0.1
 PAIR_MASS = 0.6
 SURE_VERB = 0.6  # verbs and words of many requests are found everywhere
-SURE_STEM = 0.8  # another form of the word is known
-SURE_GUESS = 0.7
+SURE_STEM = 0.7  # another form of the word is known
+SURE_GUESS = 0.9  # of one misspelt word among known ones
+SURE_GUESSES = 0.5  # of several: more likely the query is about something else
 MISSPELT_FUNCTION_MASS = 0.2
 
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[\w.+-]+@[\w-]+\.\w+"), "email contact address"),
     (re.compile(r"https?://\S+"), "url link web website"),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "id identifier guid"),
-    (re.compile(r"(?<![@\w])[\w-]+\.(?!com\b|org\b|net\b)[A-Za-z][A-Za-z0-9]{1,4}\b(?!\.)"), "file"),
+    (
+        re.compile(
+            r"(?<![@\w])[\w-]+\.(?!com\b|org\b|net\b)[A-Za-z][A-Za-z0-9]{1,4}\b(?!\.)"
+            r"|\b(?:pdf|docx?|xlsx?|csv|zip|txt|png|jpe?g)\b",
+            re.IGNORECASE,
+        ),
+        "file",
+    ),
     (
         re.compile(r"\b[A-Za-z0-9]+_[A-Za-z0-9_]+\b|\b[A-Z]?[a-z0-9]+[A-Z][a-z]\w*\b"),
         "code symbol operation function",
@@ -54,21 +62,23 @@ class Slot(msgspec.Struct):
     """A word of the query. `mass` is its IDF, less for words that say little; `terms` are pairs of term and
     weight; `surface` is its own form, or -1 when that is not known.
 
-    `sure` is how much finding it says about the task, 0..1; `unsure` the mass that it has beyond `mass` when
-    it is another word than was guessed.
+    `sure` is how much finding it says about the task, 0..1; `beyond` the mass that it has more when it is
+    another word than was taken for it; `guessed` whether it was repaired.
     """
 
     mass: float
     terms: list[tuple[int, float]]
     surface: int = -1
     sure: float = 1.0
-    unsure: float = 0.0
+    beyond: float = 0.0
+    guessed: bool = False
 
 
 class Question(msgspec.Struct, frozen=True):
     """A query in arrays for `Postings.match`: rows of slot, term and weight.
 
-    Surface words are the slots after the first `len(masses)`. `scaled` are weights of rows in comparisons of
+    Surface words are the slots after the first `len(masses)`; `unsure` is mass that the slots may have beyond
+    `masses`. `scaled` are weights of rows in comparisons of
     words with their own IDF: a word counts no more than what stands for it. `intents` is what the verbs want.
     """
 
@@ -100,10 +110,19 @@ def intents_of(words: Iterable[str]) -> frozenset[str]:
 
 def _share(word: str) -> float:
     """How much of its mass a known word counts with: less for verbs and words of many requests."""
+    if word.isdigit():
+        return NUMBER_MASS
     if word in SOFT_WORDS:
         return SOFT_MASS
     concepts = concepts_by_stem().get(stem(word), ())
     return VERB_MASS if any(concept[1:] in GENERAL for concept in concepts) else 1.0
+
+
+def _settle(slots: Sequence[Slot]) -> None:
+    """Trust the guess at a misspelt word as much as there are few of them."""
+    guessed = [slot for slot in slots if slot.guessed]
+    for slot in guessed:
+        slot.sure *= SURE_GUESS if len(guessed) == 1 < len(slots) else SURE_GUESSES
 
 
 def _first_intents(words: Iterable[str]) -> frozenset[str]:
@@ -127,7 +146,7 @@ class Reader:
 
     def _holders(self, word: str) -> float:
         """About how many tools a word stands for, from its IDF."""
-        number = self._terms.get(SURFACE + word)
+        number = self._terms.get(surface(word))
         return 0.0 if number is None else math.expm1(self._unknown - float(self._idf[number])) / 2
 
     def read(self, text: str) -> Question:
@@ -144,12 +163,13 @@ class Reader:
                 slots.extend(self._characters(word, meant))
             elif not is_function_word(word):
                 slots.append(self._word(word, meant, foreign))
+        _settle(slots)
         slots.extend(self._shapes(text))
         return self._question(spoken, slots[:MAX_SLOTS], meant)
 
     def _word(self, word: str, meant: list[str], foreign: bool) -> Slot:
         terms = dict(self._known(word, 1.0))
-        surface = self._terms.get(SURFACE + word, -1)
+        itself = self._terms.get(surface(word), -1)
         direct = self._terms.get(stem(word))
         if direct is None or foreign:
             for english in translation.translate(word, foreign):
@@ -158,25 +178,26 @@ class Reader:
         share = _share(word)
         sure = SURE_VERB if share < 1.0 else 1.0
         if direct is not None:
-            sure *= SURE_STEM if surface < 0 else 1.0
-            return Slot(float(self._idf[direct]) * share, list(terms.items()), surface, sure)
+            sure *= SURE_STEM if itself < 0 else 1.0
+            form = direct if itself < 0 else itself  # another form of the word stands for it
+            return Slot(float(self._idf[direct]) * share, list(terms.items()), form, sure)
+        guessed = False
         if not terms:
             guesses, of_mass = self._guess(word)
             for known, weight in guesses:
                 self._merge(terms, self._known(known, weight))
             share *= of_mass
-            sure *= SURE_GUESS
             meant.extend(known for known, _ in guesses[:1])
-            surface = self._terms.get(SURFACE + guesses[0][0], -1) if guesses else -1
+            itself = self._terms.get(surface(guesses[0][0]), -1) if guesses else -1
+            guessed = True
         sure *= max(terms.values(), default=0.0)
         mass = self._mass(terms) * share
-        unsure = max((1 - sure) * (self._unknown * share - mass), 0.0)
-        return Slot(mass, list(terms.items()), surface, sure, unsure)
+        return Slot(mass, list(terms.items()), itself, sure, max(self._unknown * share - mass, 0.0), guessed)
 
     def _guess(self, word: str) -> tuple[list[tuple[str, float]], float]:
         """Known words for one that is neither known nor translated, and the share of its mass that counts."""
         if any(character.isdigit() for character in word):
-            return [], NUMBER_MASS
+            return [], 1.0 if word.isdigit() else NUMBER_MASS
         found = self._repairer.repair(word) or self._repairer.prefix(word)
         if found:
             return found, 1.0
@@ -245,7 +266,7 @@ class Reader:
             masses=masses,
             surface_masses=surface_masses,
             sure=np.array([slot.sure for slot in slots], dtype=np.float32),
-            unsure=np.array([slot.unsure for slot in slots], dtype=np.float32),
+            unsure=np.array([(1 - slot.sure) * slot.beyond for slot in slots], dtype=np.float32),
             slots=numbers,
             terms=terms,
             weights=weights,

@@ -1,30 +1,22 @@
 """From a word of another language to the English word of the glossary."""
 
-# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
-from typing import Any, cast
-
-from whoosh.lang.snowball import french, german, spanish
 
 from keyload.gateway.lexical.analysis import fold, is_cjk, is_function_word, pieces, stem
 from keyload.gateway.lexical.thesaurus import FOREIGN
 
-_Stem = Callable[[str], str]
+_SPACED = ("es", "de", "fr", "uk")
+_ENDING = re.compile(
+    r"(?:amos|emos|imos|ando|iendo|aron|ieron|ado|ido|ais|eis|ons|ez|ent|ant|est|end|ten|ern|"
+    r"ar|er|ir|re|en|em|es|os|as|an|ee|te|st|e|o|a|s|n|t|r|i)$"
+)
+_LEAST_STEM = 4
 _MAX_CJK = 4
-
-
-@cache
-def _stemmers() -> dict[str, _Stem]:
-    return {
-        "es": cast("_Stem", cast("Any", spanish).SpanishStemmer().stem),
-        "de": cast("_Stem", cast("Any", german).GermanStemmer().stem),
-        "fr": cast("_Stem", cast("Any", french).FrenchStemmer().stem),
-        "uk": stem,
-    }
 
 
 @cache
@@ -55,14 +47,17 @@ def _forms() -> dict[str, tuple[str, ...]]:
     """Words in letters as they stand in the glossary, with the English words they stand for."""
     forms: dict[str, tuple[str, ...]] = {}
     for language, word, english in _rows():
-        if language in _stemmers():
+        if language in _SPACED:
             forms[word] = tuple(dict.fromkeys((*forms.get(word, ()), english)))
     return forms
 
 
 def _key(language: str, word: str) -> str:
-    stemmer = _stemmers().get(language)
-    return stemmer(word) if stemmer else word
+    """A word of Spanish, German or French without its ending, a Ukrainian one by its stem."""
+    if language == "uk":
+        return stem(word)
+    cut_off = _ENDING.sub("", word) if language in _SPACED else word
+    return cut_off if len(cut_off) >= _LEAST_STEM else word
 
 
 def is_foreign(words: Iterable[str]) -> bool:

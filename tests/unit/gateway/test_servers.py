@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from contextvars import ContextVar
 from typing import Any
 
 import psutil
@@ -47,6 +48,8 @@ async def good_calls(gateway: Gateway) -> None:
     broken = await gateway.invoke("farm:break_always")
     assert not broken.succeeded
     assert broken.error
+    calls = (gateway.invoke("farm:add_numbers", {"a": number, "b": 1}) for number in range(40))
+    assert [done.output["total"] for done in await asyncio.gather(*calls)] == list(range(1, 41))
     match = (await gateway.search("add two numbers")).matches[0]
     assert match.tool_id == "farm:add_numbers"
     assert match.required == ("a", "b")
@@ -57,7 +60,7 @@ async def good_calls(gateway: Gateway) -> None:
     )
 
 
-@pytest.mark.covers("GTW-4", "GTW-34", "GTW-35", "GTW-9")
+@pytest.mark.covers("GTW-2", "GTW-4", "GTW-34", "GTW-35", "GTW-9")
 def test_a_stdio_server_is_started_when_needed_and_ended_with_the_gateway() -> None:
     async def main() -> None:
         gateway, registry, _ = create_gateway()
@@ -221,6 +224,52 @@ def test_a_server_that_dies_ends_its_calls_and_is_started_anew() -> None:
             assert (await gateway.initialize()).diagnostics == ()
 
     run(main())
+
+
+@pytest.mark.covers("GTW-5", "GTW-8")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_client_whose_server_died_unnoticed_is_made_anew(mode: str) -> None:
+    made: list[Client] = []
+
+    async def factory() -> Client:
+        made.append(Client(stdio_parameters("good"), mode=mode))
+        return made[-1]
+
+    async def main() -> None:
+        gateway, registry, _ = create_gateway()
+        registry.add_client_factory("farm", factory)
+        async with gateway:
+            number = await number_of(gateway, "farm")
+            process = psutil.Process(number)
+            process.kill()
+            process.wait()
+            registry.reload("farm")
+            built = await gateway.initialize()
+            assert (built.tool_count, built.diagnostics) == (8, ())
+            assert await number_of(gateway, "farm") != number
+        assert len(made) == 2
+
+    run(main())
+
+
+@pytest.mark.covers("GTW-2", "MCP-4")
+def test_a_connection_does_not_keep_the_context_of_the_first_caller() -> None:
+    caller: ContextVar[str] = ContextVar("caller", default="nobody")
+    seen: list[str] = []
+
+    async def factory() -> Client:
+        seen.append(caller.get())
+        return Client(stdio_parameters("good"))
+
+    async def main() -> None:
+        caller.set("first")
+        gateway, registry, _ = create_gateway()
+        registry.add_client_factory("farm", factory)
+        async with gateway:
+            await gateway.initialize()
+
+    run(main())
+    assert seen == ["nobody"]
 
 
 @pytest.mark.covers("GTW-8", "GTW-35")
