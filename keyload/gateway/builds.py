@@ -6,9 +6,15 @@ import asyncio
 from collections.abc import Iterable
 from importlib import import_module
 
+<<<<<<< HEAD
 from keyload.gateway.diagnostics import EMBEDDING_FAILED, SOURCE_LOAD_FAILED, Diagnostic, first_cause
 from keyload.gateway.embeddings import EmbeddingGenerator
+=======
+from keyload.gateway.diagnostics import EMBEDDING_FAILED, SOURCE_LOAD_FAILED, Diagnostic
+from keyload.gateway.embeddings import EmbeddingGenerator, named
+>>>>>>> room/breaker5
 from keyload.gateway.errors import GatewayClosed, GatewayError, SourceFailed
+from keyload.gateway.failures import is_own
 from keyload.gateway.generation import Generation
 from keyload.gateway.options import GatewayOptions
 from keyload.gateway.registry import GatewayRegistry
@@ -130,7 +136,9 @@ class Builder:
                     loads.create_task(source.load(self._gateway_id, again))
             tools, diagnostics = self._admitted(entries)
             generation = await self._indexed(version, tools, diagnostics)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if not is_own(error):
+                raise
             self._refused_version = self._registry.version
             if isinstance(error, SourceFailed) and self._generation is not None:
                 self._generation = self._generation.noting(Diagnostic(SOURCE_LOAD_FAILED, str(error)))
@@ -215,6 +223,6 @@ def resolved_generator(options: GatewayOptions) -> tuple[EmbeddingGenerator | No
 
 def _fingerprint(generator: EmbeddingGenerator) -> str | None:
     try:
-        return generator.fingerprint
+        return named(generator)
     except Exception:
         return None

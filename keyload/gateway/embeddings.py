@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
+
+from keyload.gateway.errors import EmbeddingError
 
 Vector = Sequence[float]
 
@@ -28,6 +30,14 @@ class EmbeddingGenerator(Protocol):
     def embed(self, texts: Sequence[str]) -> Sequence[Vector] | Awaitable[Sequence[Vector]]:
         """A vector for each text, in order; a plain or an asynchronous function."""
         ...
+
+
+def named(generator: EmbeddingGenerator) -> str:
+    """The fingerprint of a generator. Raises EmbeddingError for one that is not a text."""
+    fingerprint = cast("object", generator.fingerprint)
+    if not isinstance(fingerprint, str):
+        raise EmbeddingError("The fingerprint of the generator is not a text.")
+    return fingerprint
 
 
 class EmbeddingStore(Protocol):

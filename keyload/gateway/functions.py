@@ -12,6 +12,7 @@ from typing import Any, cast, get_type_hints
 import msgspec
 
 from keyload.gateway.errors import RegistrationError
+from keyload.gateway.meta_tools import MetaTool
 from keyload.gateway.tools import CallContext, Output, ToolRunner
 
 _SECTION = re.compile(r"^\s*(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
@@ -83,9 +84,15 @@ def runner(
 
 def gateway_behind(function: Callable[..., Any]) -> object | None:
     """The gateway whose meta tool a function is, if it is one (GTW-37)."""
-    while isinstance(function, functools.partial):
-        function = cast("functools.partial[Any]", function).func
-    return getattr(getattr(function, "__self__", function), "gateway", None)
+    while True:
+        if isinstance(function, functools.partial):
+            function = cast("functools.partial[Any]", function).func
+        elif hasattr(function, "__wrapped__") and inspect.isroutine(function):
+            function = inspect.unwrap(function)
+        else:
+            break
+    owner = getattr(function, "__self__", function)
+    return owner.gateway if isinstance(owner, MetaTool) else None
 
 
 def _is_asynchronous(function: Callable[..., Any]) -> bool:
@@ -93,14 +100,27 @@ def _is_asynchronous(function: Callable[..., Any]) -> bool:
 
 
 async def _in_thread(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    work = asyncio.ensure_future(asyncio.to_thread(function, **values))
+    work = asyncio.ensure_future(asyncio.to_thread(_outcome, function, values))
     try:
-        return await asyncio.shield(work)
+        result, error = await asyncio.shield(work)
     except asyncio.CancelledError:
         await asyncio.wait([work])
-        if not work.cancelled():
-            work.exception()  # seen: the caller has left
         raise
+    if error is not None:
+        raise error
+    return result
+
+
+def _outcome(function: Callable[..., Any], values: Mapping[str, Any]) -> tuple[Any, Exception | None]:
+    """What a function returned or raised. Nothing is raised out of a thread: its future would never end for
+    StopIteration, be cancelled for a cancellation of the function's own, and end the loop for SystemExit.
+    """
+    try:
+        return function(**values), None
+    except Exception as error:
+        return None, error
+    except BaseException as error:
+        return None, RuntimeError(f"The function ended with {type(error).__name__}.")
 
 
 def _converted(name: str, value: Any, types: Mapping[str, Any]) -> Any:
@@ -120,7 +140,7 @@ def _target(function: Callable[..., Any]) -> Callable[..., Any]:
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(_target(function), include_extras=True)
-    except (NameError, TypeError, AttributeError):
+    except Exception:  # annotations may be any expression, and fail as any expression does
         return {}
 
 
@@ -152,7 +172,7 @@ def _with_schema(kind: Any) -> Any:
     """The type, or Any for one that JSON has no schema for: then the function gets what came."""
     try:
         msgspec.json.schema_components([kind])
-    except TypeError:
+    except Exception:  # among others what the annotations inside a type raise
         return Any
     return kind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import msgspec
 from keyload.gateway import search_text
 from keyload.gateway.builds import Builder
 from keyload.gateway.errors import GatewayClosed, GatewayError, ToolNameAmbiguous, ToolNotFound
+from keyload.gateway.failures import is_own, text_of
 from keyload.gateway.generation import Generation
 from keyload.gateway.options import GatewayOptions
 from keyload.gateway.registry import GatewayRegistry
@@ -151,8 +152,10 @@ class Gateway:
             call = CallContext(query, context_summary, context or {})
             try:
                 output = await tool.run(arguments or {}, call)
-            except Exception as error:
-                return Invocation(succeeded=False, error=str(error) or type(error).__name__, exception=error)
+            except BaseException as error:
+                if not is_own(error):
+                    raise
+                return Invocation(succeeded=False, error=text_of(error), exception=error)
             return Invocation(
                 succeeded=not output.error,
                 output=output.value,
@@ -185,8 +188,9 @@ class Gateway:
         if self._ending is None:
             self._ending = asyncio.create_task(self._end(), name="gateway close")
         await asyncio.shield(self._ending)
-        for source in self._connections():
-            await source.dispose()
+        async with AsyncExitStack() as given:  # the last one first, as contexts of one task have to be left
+            for source in self._connections():
+                given.push_async_callback(source.dispose)
 
     async def _end(self) -> None:
         if self._warming is not None:

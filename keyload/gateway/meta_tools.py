@@ -186,7 +186,12 @@ async def _invoke(gateway: Gateway, given: _InvokeArguments) -> dict[str, Any]:
         )
     except (ToolNotFound, ToolNameAmbiguous) as error:
         return {"succeeded": False, "output": None, "error": str(error)}
-    output = msgspec.to_builtins(done.output, str_keys=True, enc_hook=str)
+    try:
+        output = msgspec.to_builtins(done.output, str_keys=True, enc_hook=str)
+        msgspec.json.encode(output)
+    except Exception:  # it holds itself, texts that are no Unicode, objects that cannot be shown
+        error = done.error or "The tool has run; its output cannot be shown as JSON."
+        return {"succeeded": done.succeeded, "output": None, "error": error}
     return {"succeeded": done.succeeded, "output": output, "error": done.error}
 
 

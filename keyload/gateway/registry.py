@@ -11,6 +11,7 @@ from keyload.gateway.errors import RegistrationError
 from keyload.gateway.hints import ToolHints
 from keyload.gateway.options import GatewayOptions
 from keyload.gateway.remote import RemoteSource
+from keyload.gateway.schema_text import required_names
 from keyload.gateway.sources import (
     ClientFactory,
     GivenClient,
@@ -209,8 +210,6 @@ class GatewayRegistry:
         hint_bounds.check(source.hints)
         form = functions.shape(source.function)
         schema = form.input_schema if source.input_schema is None else source.input_schema
-        required = schema.get("required", ())
-        names = tuple(name for name in required if isinstance(name, str))
         return make_tool(
             source.source_id,
             source.name or form.name,
@@ -218,7 +217,9 @@ class GatewayRegistry:
             schema,
             source.output_schema or {},
             source.hints,
-            functions.runner(source.function, form, names, convert=source.input_schema is None),
+            functions.runner(
+                source.function, form, required_names(schema), convert=source.input_schema is None
+            ),
             self._options.descriptor_text_limit,
         )
 

@@ -11,6 +11,7 @@ import msgspec
 from keyload.gateway.connection import Connection, ConnectionEnded
 from keyload.gateway.diagnostics import DUPLICATE_TOOL, SOURCE_LOAD_FAILED, Diagnostic, shown
 from keyload.gateway.errors import RegistrationError
+from keyload.gateway.failures import is_own
 from keyload.gateway.hints import ToolHints
 from keyload.gateway.options import GatewayOptions
 from keyload.gateway.sources import GivenClient, RemoteDeclaration
@@ -58,7 +59,9 @@ class RemoteSource:
                 listed = await self._listed()
             self.tools, self.diagnostics = self._converted(listed, gateway_id)
             self.failed = False
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if not is_own(error):
+                raise
             from keyload.gateway import mcp_client
 
             self._retire()

@@ -104,7 +104,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     succeeded: bool
     output: Any = None
     error: str = ""
-    exception: Exception | None = None
+    exception: BaseException | None = None
     mcp_result: Any = None
 
 

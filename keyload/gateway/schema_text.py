@@ -83,4 +83,4 @@ def _resolve(root: Mapping[str, Any], reference: str) -> Any:
 
 
 def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return list(cast("list[Any]", value)) if isinstance(value, list | tuple) else []

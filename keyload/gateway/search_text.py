@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, cast
 
 from keyload.gateway.diagnostics import QUERY_NORMALIZATION_FAILED, QUERY_NORMALIZED, Diagnostic
 from keyload.gateway.errors import SearchTextTooLong
+from keyload.gateway.failures import settled
 from keyload.gateway.options import GatewayOptions
+
+MAX_CONTEXT_VALUES = 65_536
 
 
 def joined(query: str, summary: str, context: Mapping[str, Any], limit: int) -> str:
     """Query, summary and the values of the context, a line each; blank ones are left out.
 
-    Raises SearchTextTooLong above `limit` characters.
+    Raises SearchTextTooLong above `limit` characters, and for a context of more than 65,536 values.
     """
     parts = [text.strip() for text in (query, summary) if text.strip()]
     size = sum(map(len, parts)) + max(0, len(parts) - 1)
     queue: deque[Any] = deque([context])
+    left = MAX_CONTEXT_VALUES
     while queue and size <= limit:
         value = queue.popleft()
+        left -= 1
+        if left < 0:  # one that holds itself has no end
+            raise SearchTextTooLong(f"The context of a search holds at most {MAX_CONTEXT_VALUES} values.")
         if isinstance(value, Mapping):
             queue.extendleft(reversed(list(cast("Mapping[Any, Any]", value).values())))
         elif isinstance(value, list | tuple | set | frozenset):
             queue.extendleft(reversed(list(cast("list[Any]", value))))
-        elif isinstance(value, str | int | float) and not isinstance(value, bool) and str(value).strip():
-            parts.append(str(value).strip())
-            size += len(parts[-1]) + (len(parts) > 1)
+        elif text := _shown(value, limit):
+            parts.append(text)
+            size += len(text) + (len(parts) > 1)
     if size > limit:
         raise SearchTextTooLong(f"A search text has at most {limit} characters.")
     return "\n".join(parts)
+
+
+def _shown(value: Any, limit: int) -> str:
+    """A text or a number as it counts in the search; nothing for anything else."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    try:
+        return str(value)
+    except ValueError:  # Python writes no number of more than some thousand digits
+        raise SearchTextTooLong(f"A search text has at most {limit} characters.") from None
 
 
 async def normalized(text: str, options: GatewayOptions) -> tuple[str, tuple[Diagnostic, ...]]:
@@ -40,9 +58,7 @@ async def normalized(text: str, options: GatewayOptions) -> tuple[str, tuple[Dia
     if hook is None or options.query_normalization == "disabled" or not text:
         return text, ()
     try:
-        answer: Any = hook(text)
-        if inspect.isawaitable(answer):
-            answer = await answer
+        answer: Any = await settled(hook(text))
     except Exception as error:
         return text, (_failed(f"it raised {type(error).__name__}"),)
     if not isinstance(answer, str) or not answer.strip():

@@ -74,12 +74,16 @@ def make_tool(
     run: ToolRunner,
     text_limit: int,
 ) -> Tool:
-    """Build a tool. Raises RegistrationError for an empty or long name, texts above `text_limit`
-    characters, a schema that is not one of an object, or a schema of more than 1 MiB."""
+    """Build a tool. Raises RegistrationError for an empty or long name, texts that are not Unicode or above
+    `text_limit` characters, a schema that is not one of an object, or a schema of more than 1 MiB."""
     if not source_id or not name.strip():
         raise RegistrationError("A tool needs a source id and a name.")
     if len(name) > MAX_NAME_CHARS:
         raise RegistrationError(f"A tool's name has at most {MAX_NAME_CHARS} characters.")
+    try:
+        "".join((name, description, hints.title, hints.category, *hints.phrases)).encode()
+    except UnicodeEncodeError:  # half a pair of surrogates, which no answer could carry as JSON
+        raise RegistrationError("The texts of a tool are not valid Unicode.") from None
     texts = sum(map(len, (name, description, hints.title, hints.category, *hints.aliases)))
     if texts > text_limit:
         raise RegistrationError(f"The texts of a tool pass {text_limit} characters.")

@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 import numpy
 
 from keyload.gateway.diagnostics import EMBEDDING_FAILED, EMBEDDING_STORE_FAILED, Diagnostic
-from keyload.gateway.embeddings import EmbeddingGenerator, EmbeddingKey, EmbeddingStore
+from keyload.gateway.embeddings import EmbeddingGenerator, EmbeddingKey, EmbeddingStore, named
 from keyload.gateway.errors import EmbeddingError
-
-_T = TypeVar("_T")
+from keyload.gateway.failures import settled
 
 BATCH = 128
 MAX_DIMENSIONS = 65_536
@@ -46,7 +44,7 @@ async def embedded(generator: EmbeddingGenerator, texts: Sequence[str]) -> Matri
     rows: list[Any] = []
     for start in range(0, len(texts), BATCH):
         part = texts[start : start + BATCH]
-        vectors = list(await _result(generator.embed(part)))
+        vectors = list(await settled(generator.embed(part)))
         if len(vectors) != len(part):
             raise EmbeddingError("The generator gave another number of vectors than of texts.")
         rows += vectors
@@ -80,7 +78,7 @@ async def build(
     A failing generator gives no vectors and `embedding_failed`; a failing store only costs time.
     """
     try:
-        fingerprint = generator.fingerprint
+        fingerprint = named(generator)
         keys = {tool_id: _key(text, fingerprint) for tool_id, text in descriptors.items()}
     except Exception as error:
         return None, (_failed(EMBEDDING_FAILED, "The embedding generator failed", error),)
@@ -113,7 +111,7 @@ async def _kept(
     if store is None:
         return {}, ()
     try:
-        found = await _result(store.get(keys))
+        found = await settled(store.get(keys))
         kept = {key: found[key] for key in keys if key in found}
         if not kept:
             return {}, ()
@@ -129,7 +127,7 @@ async def _put(
     if store is None:
         return ()
     try:
-        await _result(store.put(vectors))
+        await settled(store.put(vectors))
     except Exception as error:
         return (_failed(EMBEDDING_STORE_FAILED, "The embedding store could not be written", error),)
     return ()
@@ -138,10 +136,6 @@ async def _put(
 def _key(text: str, fingerprint: str) -> EmbeddingKey:
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return EmbeddingKey(digest, fingerprint)
-
-
-async def _result(value: _T | Awaitable[_T]) -> _T:
-    return await value if inspect.isawaitable(value) else cast("Any", value)
 
 
 def _failed(code: str, what: str, error: Exception) -> Diagnostic:

@@ -39,9 +39,10 @@ SURE_GUESSES = 0.5  # of several: more likely the query is about something else
 MISSPELT_FUNCTION_MASS = 0.2
 
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"[\w.+-]+@[\w-]+\.\w+"), "email contact address"),
+    (re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.\w+"), "email contact address"),
     (re.compile(r"https?://\S+"), "url link web website"),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "id identifier guid"),
+<<<<<<< HEAD
     (
         re.compile(
             r"(?<![@\w])[\w-]+\.(?!com\b|org\b|net\b)[A-Za-z][A-Za-z0-9]{1,4}\b(?!\.)"
@@ -50,12 +51,16 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         "file",
     ),
+=======
+    (re.compile(r"(?<![@\w-])[\w-]+\.(?!com\b|org\b|net\b)[A-Za-z][A-Za-z0-9]{1,4}\b(?!\.)"), "file"),
+>>>>>>> room/breaker5
     (
         re.compile(r"\b[A-Za-z0-9]+_[A-Za-z0-9_]+\b|\b[A-Z]?[a-z0-9]+[A-Z][a-z]\w*\b"),
         "code symbol operation function",
     ),
 )
-"""Words of a recognisable shape say what kind of thing they name."""
+"""Words of a recognisable shape say what kind of thing they name. A pattern begins where its first run does,
+so that a long run is tried once and not from each of its characters."""
 
 
 class Slot(msgspec.Struct):

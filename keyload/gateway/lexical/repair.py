@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
+import numpy.typing as npt
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
@@ -18,6 +20,10 @@ WEIGHTS = (1.0, 0.85, 0.6)  # by edits
 PREFIX = 0.7
 LEAST_PREFIX = 4
 OTHER_INITIAL = 0.8  # people rarely miss the first letter
+LETTERS = 64  # letters are told apart by so many bits
+LETTERS_OF_EDIT = 2  # an edit takes one letter away and brings another
+
+Letters = npt.NDArray[np.uint64]
 
 
 class Repairer:
@@ -30,6 +36,7 @@ class Repairer:
         for word in sorted(set(words)):
             if len(word) >= LEAST and word.isalpha():
                 self._by_length.setdefault(len(word), []).append(word)
+        self._letters = {length: _letters(known, length) for length, known in self._by_length.items()}
         self._sorted = sorted(word for words in self._by_length.values() for word in words)
 
     def repair(self, word: str) -> list[tuple[str, float]]:
@@ -41,7 +48,7 @@ class Repairer:
         least = size + 1 if size == LEAST else size - most
         found: list[tuple[str, float]] = []
         for length in range(max(LEAST, least), size + most + 1):
-            choices = self._by_length.get(length)
+            choices = self._alike(word, length, most)
             if choices:
                 for choice, distance, _ in process.extract(
                     word, choices, scorer=OSA.distance, score_cutoff=most, limit=MOST * 2
@@ -52,6 +59,14 @@ class Repairer:
         likely = {known: weight * (1 + COMMON * math.log1p(self._common(known))) for known, weight in found}
         found.sort(key=lambda pair: (-likely[pair[0]], pair[0]))
         return [pair for pair in found[:MOST] if likely[pair[0]] >= NEAR * likely[found[0][0]]]
+
+    def _alike(self, word: str, length: int, most: int) -> list[str]:
+        """The known words of a length that have letters enough in common to be so few edits away."""
+        known = self._by_length.get(length)
+        if known is None:
+            return []
+        differing = np.bitwise_count(self._letters[length] ^ _letters([word], len(word)))
+        return [known[at] for at in np.flatnonzero(differing <= LETTERS_OF_EDIT * most).tolist()]
 
     def prefix(self, word: str) -> list[tuple[str, float]]:
         """Known words that begin with this one, the shortest first, or the longest known beginning of it."""
@@ -71,3 +86,12 @@ class Repairer:
             if at < len(known) and known[at] == word[:size]:
                 return [(word[:size], PREFIX)]
         return []
+
+
+def _letters(words: Sequence[str], length: int) -> Letters:
+    """For each of some words of one length the set of its letters, as bits."""
+    codes = np.frombuffer("".join(words).encode("utf-32-le"), dtype=np.uint32).reshape(-1, length)
+    found: Letters = np.zeros(len(words), dtype=np.uint64)
+    for column in range(length):
+        found |= np.uint64(1) << (codes[:, column] % LETTERS).astype(np.uint64)
+    return found

@@ -255,3 +255,27 @@ def test_a_connection_that_does_not_end_is_ended() -> None:
             assert (await gateway.invoke("moody:hum")).output == "hmm"
 
     run(main())
+
+
+class Abandoned(Client):
+    """A client whose own work has been cancelled."""
+
+    async def list_tools(self, **options: Any) -> Any:
+        raise asyncio.CancelledError
+
+
+@pytest.mark.covers("GTW-8")
+def test_a_client_that_is_cancelled_by_itself_has_failed() -> None:
+    async def main() -> None:
+        gateway, registry, _ = create_gateway()
+        registry.add_client_factory("gone", abandoned)
+        registry.add_tool("local", plant_tree)
+        async with gateway:
+            built = await gateway.initialize()
+            assert codes(built) == [("source_load_failed", "gone")]
+            assert built.tool_count == 1
+
+    async def abandoned() -> Client:
+        return Abandoned(Moody().server)
+
+    run(main())

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyload.gateway import Gateway, SearchTextTooLong
+from keyload.gateway.documents import ToolDocument
+from keyload.gateway.lexical import LexicalIndex
 from tests.unit.gateway.catalog import COMMIT, MUTATION_ALIASES, OPERATIONS, contract_gateway
 
 ALIASES = [(operation["name"], alias) for operation in OPERATIONS for alias in operation["aliases"]]
@@ -145,3 +147,13 @@ def test_a_hostile_query_costs_little() -> None:
         started = time.process_time()
         asyncio.run(GATEWAY.search(query))
         assert time.process_time() - started < 1.0
+
+
+@pytest.mark.covers("GTW-2", "GTW-20")
+@pytest.mark.parametrize("part", ["-", "x", "_", "a-", "a.", "a@", "+", "aA", "a_", "0", "x'"])
+def test_a_long_run_is_read_once_and_not_from_each_of_its_characters(part: str) -> None:
+    # with work that grows with the square of the length this one would take minutes
+    assert LexicalIndex([DOCUMENT]).rank(part * 400_000).low
+
+
+DOCUMENT = ToolDocument(id="post:send", name="send", title="Send", description="Sends a file to an address.")

@@ -166,6 +166,21 @@ def test_a_given_client_is_closed_only_on_demand(dispose: bool) -> None:
     run(main())
 
 
+@pytest.mark.covers("GTW-5", "GTW-9")
+def test_several_given_clients_are_left_as_contexts_of_one_task_have_to_be() -> None:
+    async def main() -> None:
+        gateway, registry, _ = create_gateway()
+        for source in ("first", "second", "third"):
+            client = Client(stdio_parameters("good"))
+            await client.__aenter__()
+            registry.add_client(source, client, dispose=True)
+        numbers = [await number_of(gateway, source) for source in ("first", "second", "third")]
+        await gateway.close()
+        assert not any(map(psutil.pid_exists, numbers))
+
+    run(main())
+
+
 @pytest.mark.covers("GTW-5")
 def test_a_client_that_is_not_connected_needs_dispose() -> None:
     async def main() -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy
 import pytest
@@ -56,7 +56,7 @@ class Giving(Subjects):
         self.answer = answer
 
     async def embed(self, texts: Sequence[str]) -> Any:
-        if isinstance(self.answer, Exception):
+        if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer(len(texts))
 
@@ -164,6 +164,7 @@ def test_the_dedicated_generator_wins_and_both_are_resolved_anew() -> None:
     "answer",
     [
         RuntimeError("secret key"),
+        asyncio.CancelledError(),
         lambda count: [[1.0, 2.0]] * (count + 1),
         lambda count: [[1.0] * (number + 1) for number in range(count)],
         lambda count: [[math.nan, 1.0]] * count,
@@ -327,12 +328,37 @@ def test_a_generator_that_cannot_be_had_or_named_gives_way_to_words() -> None:
         raise RuntimeError("secret")
 
     async def main() -> None:
-        for resolve in (refuse, lambda: Nameless()):
+        for resolve in (refuse, lambda: Nameless(), lambda: Subjects(cast("Any", ["no", "text"]))):
             gateway, registry, _ = create_gateway(GatewayOptions(embedding_generator=resolve))
             registry.add_tool("garden", lambda: None, name="plant", description="Plants a tree.")
             found = await gateway.search("plant a tree")
             assert found.ranking_mode == "lexical"
             assert set(seen(found)) == {"embedding_failed", "lexical_fallback"}
             assert "secret" not in str(found.diagnostics)
+
+    asyncio.run(main())
+
+
+class Leaving:
+    """A store whose own work has been cancelled."""
+
+    async def get(self, keys: Sequence[EmbeddingKey]) -> Mapping[EmbeddingKey, Sequence[float]]:
+        raise asyncio.CancelledError
+
+    async def put(self, items: Mapping[EmbeddingKey, Sequence[float]]) -> None:
+        raise asyncio.CancelledError
+
+
+@pytest.mark.covers("GTW-29", "GTW-18")
+def test_a_store_or_a_query_that_is_cancelled_by_itself_has_failed() -> None:
+    async def main() -> None:
+        generator = Giving(lambda count: [[1.0, 2.0]] * count)
+        gateway, _ = garden(generator, embedding_store=Leaving())
+        built = await gateway.initialize()
+        assert (built.vector_count, seen(built)) == (4, ["embedding_store_failed"] * 2)
+        generator.answer = asyncio.CancelledError()
+        found = await gateway.search("plant a tree")
+        assert found.ranking_mode == "lexical"
+        assert "vector_search_failed" in seen(found)
 
     asyncio.run(main())
