@@ -6,13 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from importlib import import_module
 
-<<<<<<< HEAD
 from keyload.gateway.diagnostics import EMBEDDING_FAILED, SOURCE_LOAD_FAILED, Diagnostic, first_cause
-from keyload.gateway.embeddings import EmbeddingGenerator
-=======
-from keyload.gateway.diagnostics import EMBEDDING_FAILED, SOURCE_LOAD_FAILED, Diagnostic
 from keyload.gateway.embeddings import EmbeddingGenerator, named
->>>>>>> room/breaker5
 from keyload.gateway.errors import GatewayClosed, GatewayError, SourceFailed
 from keyload.gateway.failures import is_own
 from keyload.gateway.generation import Generation

@@ -42,18 +42,14 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.\w+"), "email contact address"),
     (re.compile(r"https?://\S+"), "url link web website"),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "id identifier guid"),
-<<<<<<< HEAD
     (
         re.compile(
-            r"(?<![@\w])[\w-]+\.(?!com\b|org\b|net\b)[A-Za-z][A-Za-z0-9]{1,4}\b(?!\.)"
+            r"(?<![@\w-])[\w-]+\.(?!com\b|org\b|net\b)[A-Za-z][A-Za-z0-9]{1,4}\b(?!\.)"
             r"|\b(?:pdf|docx?|xlsx?|csv|zip|txt|png|jpe?g)\b",
             re.IGNORECASE,
         ),
         "file",
     ),
-=======
-    (re.compile(r"(?<![@\w-])[\w-]+\.(?!com\b|org\b|net\b)[A-Za-z][A-Za-z0-9]{1,4}\b(?!\.)"), "file"),
->>>>>>> room/breaker5
     (
         re.compile(r"\b[A-Za-z0-9]+_[A-Za-z0-9_]+\b|\b[A-Z]?[a-z0-9]+[A-Z][a-z]\w*\b"),
         "code symbol operation function",
