@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast
 
@@ -130,9 +131,7 @@ class ToolGraph:
         self._known(first_id)
         self._known(second_id)
         try:
-            path = networkx.shortest_path(
-                self.graph.to_undirected(as_view=True), (TOOL, first_id), (TOOL, second_id)
-            )
+            path = networkx.shortest_path(self._ways, (TOOL, first_id), (TOOL, second_id))
         except networkx.NetworkXNoPath:
             return ()
         except networkx.NetworkXException as error:
@@ -155,6 +154,15 @@ class ToolGraph:
     def json_ld(self) -> dict[str, Any]:
         """The whole graph as JSON-LD, with plain JSON values."""
         return graph_exports.json_ld(self._tools, list(self._links))
+
+    @cached_property
+    def _ways(self) -> Any:
+        """The links without their direction, those an owner drew first: of equal ways the first is taken."""
+        drawn = sorted(self._links, key=lambda link: link.relation not in (RELATED, THEN))
+        ways: Any = networkx.Graph()
+        ways.add_nodes_from(self.graph)
+        ways.add_edges_from((link.origin, link.target) for link in drawn)
+        return ways
 
     def _edges(self, *relations: str) -> list[Link]:
         return [link for link in self._links if link.relation in relations]
