@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from keyload.gateway.diagnostics import EMBEDDING_FAILED, SOURCE_LOAD_FAILED, Diagnostic, first_cause
+from keyload.gateway.documents import ToolDocument
 from keyload.gateway.embeddings import EmbeddingGenerator, named
 from keyload.gateway.errors import GatewayClosed, GatewayError, SourceFailed
 from keyload.gateway.failures import is_own
@@ -16,6 +18,9 @@ from keyload.gateway.registry import GatewayRegistry
 from keyload.gateway.remote import RemoteSource
 from keyload.gateway.tools import Tool, descriptor
 
+if TYPE_CHECKING:
+    from keyload.gateway.lexical import LexicalIndex
+
 
 class _Build:
     """A build under way and how many wait for it; it ends with the last of them."""
@@ -23,6 +28,23 @@ class _Build:
     def __init__(self, task: asyncio.Task[Generation]) -> None:
         self.task = task
         self.waiters = 0
+
+
+class _Indexing:
+    """A text index that is being made, and of what."""
+
+    def __init__(self, documents: tuple[ToolDocument, ...], low_confidence: float) -> None:
+        from keyload.gateway.lexical import LexicalIndex  # with numpy, which a host need not wait for
+
+        self.documents = documents
+        work = asyncio.to_thread(LexicalIndex, documents, low_confidence)
+        self.task = asyncio.create_task(work, name="gateway index")
+        self.task.add_done_callback(_seen)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended without an index."""
+        return self.task.done() and (self.task.cancelled() or self.task.exception() is not None)
 
 
 class Builder:
@@ -35,6 +57,7 @@ class Builder:
         self._generation: Generation | None = None
         self._build: _Build | None = None
         self._last: asyncio.Task[Generation] | None = None
+        self._indexing: _Indexing | None = None
         self._refused_version = -1
         self._closed = False
 
@@ -82,6 +105,8 @@ class Builder:
         if self._last is not None and not self._last.done():
             self._last.cancel()
             await asyncio.wait([self._last])
+        if self._indexing is not None:
+            await asyncio.wait([self._indexing.task], timeout=self._options.close_seconds)
 
     def _is_stale(self, generation: Generation, needed: int) -> bool:
         version = self._registry.version
@@ -102,8 +127,7 @@ class Builder:
     def _ended(self, task: asyncio.Task[Generation]) -> None:
         if self._build is not None and self._build.task is task:
             self._build = None
-        if not task.cancelled():
-            task.exception()  # seen, even when everybody who waited has left
+        _seen(task)
 
     async def _waited_for(self, build: _Build) -> asyncio.Task[Generation] | None:
         """The finished task, None when it was cancelled; the last who leaves cancels it."""
@@ -179,9 +203,7 @@ class Builder:
         if former is not None and same:
             index = former.index
         else:
-            from keyload.gateway.lexical import LexicalIndex  # with numpy, which a host need not wait for
-
-            index = await asyncio.to_thread(LexicalIndex, documents, self._options.low_confidence)
+            index = await self._text_index(documents)
         generator, problems = resolved_generator(self._options)
         diagnostics += problems
         if generator is None:
@@ -197,8 +219,28 @@ class Builder:
             diagnostics += problems
         return Generation(version, tools, index, kept, fingerprint, tuple(diagnostics))
 
+    async def _text_index(self, documents: tuple[ToolDocument, ...]) -> LexicalIndex:
+        """The index over some tools, made in a thread. That goes on when the build is cancelled, and the next
+        build takes over what it makes: callers with little patience get their index too, and one is made at
+        a time."""
+        while self._indexing is not None and not self._indexing.task.done():
+            if self._indexing.documents == documents:
+                break
+            await asyncio.wait([self._indexing.task])
+        if self._indexing is None or self._indexing.documents != documents or self._indexing.failed:
+            self._indexing = _Indexing(documents, self._options.low_confidence)
+        index = await asyncio.shield(self._indexing.task)
+        self._indexing = None
+        return index
+
     def _remote_sources(self) -> Iterable[RemoteSource]:
         return [entry for entry in self._registry.entries if isinstance(entry, RemoteSource)]
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """Look at how a task ended, also when everybody who waited for it has left."""
+    if not task.cancelled():
+        task.exception()
 
 
 def resolved_generator(options: GatewayOptions) -> tuple[EmbeddingGenerator | None, tuple[Diagnostic, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import re
@@ -13,6 +12,7 @@ import msgspec
 
 from keyload.gateway.errors import RegistrationError
 from keyload.gateway.meta_tools import MetaTool
+from keyload.gateway.threads import in_thread
 from keyload.gateway.tools import CallContext, Output, ToolRunner
 
 _SECTION = re.compile(r"^\s*(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
@@ -76,7 +76,7 @@ def runner(
             form.signature.bind(**values)
         if convert:
             values = {name: _converted(name, value, form.types) for name, value in values.items()}
-        result = function(**values) if asynchronous else await _in_thread(function, values)
+        result = function(**values) if asynchronous else await in_thread(function, values)
         return Output(await result if inspect.isawaitable(result) else result)
 
     return run
@@ -97,30 +97,6 @@ def gateway_behind(function: Callable[..., Any]) -> object | None:
 
 def _is_asynchronous(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-
-
-async def _in_thread(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    work = asyncio.ensure_future(asyncio.to_thread(_outcome, function, values))
-    try:
-        result, error = await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait([work])
-        raise
-    if error is not None:
-        raise error
-    return result
-
-
-def _outcome(function: Callable[..., Any], values: Mapping[str, Any]) -> tuple[Any, Exception | None]:
-    """What a function returned or raised. Nothing is raised out of a thread: its future would never end for
-    StopIteration, be cancelled for a cancellation of the function's own, and end the loop for SystemExit.
-    """
-    try:
-        return function(**values), None
-    except Exception as error:
-        return None, error
-    except BaseException as error:
-        return None, RuntimeError(f"The function ended with {type(error).__name__}.")
 
 
 def _converted(name: str, value: Any, types: Mapping[str, Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -170,6 +171,44 @@ def test_a_failed_build_leaves_the_former_generation_and_fails_without_one(
             await gateway.initialize()
         monkeypatch.setattr(lexical, "LexicalIndex", real)
         assert (await gateway.initialize()).tool_count == 2
+
+    run(main())
+
+
+@pytest.mark.covers("GTW-10", "GTW-12")
+def test_an_index_that_outlasts_its_callers_is_taken_over_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = lexical.LexicalIndex
+    go_on = threading.Event()
+    made: list[int] = []
+
+    async def main() -> None:
+        started = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def slow(documents: Any, low_confidence: float) -> Any:
+            made.append(len(documents))
+            loop.call_soon_threadsafe(started.set)
+            go_on.wait()
+            return real(documents, low_confidence)
+
+        monkeypatch.setattr(lexical, "LexicalIndex", slow)
+        gateway, registry, _ = create_gateway()
+        registry.add_tool("local", plant_tree)
+        async with gateway:
+            impatient = asyncio.create_task(names(gateway))
+            await started.wait()
+            impatient.cancel()
+            await asyncio.wait([impatient])
+            patient = asyncio.create_task(names(gateway))
+            await asyncio.sleep(0)
+            go_on.set()
+            assert await patient == ["local:plant_tree"]
+            assert made == [1]
+            registry.add_tool("local", plant_tree, name="again")
+            assert len(await names(gateway)) == 2
+            assert made == [1, 2]
 
     run(main())
 

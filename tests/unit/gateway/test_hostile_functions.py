@@ -6,6 +6,7 @@ import asyncio
 import functools
 import json
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -96,6 +97,24 @@ def test_whatever_a_function_raises_is_an_unsuccessful_result(function: Callable
             assert done.error
             assert done.exception is not None
             assert (await gateway.invoke("local:plant_tree", {"kind": "ash"})).succeeded
+
+    run(main())
+
+
+@pytest.mark.covers("GTW-2", "GTW-10")
+def test_functions_that_do_not_return_are_in_nobodys_way() -> None:
+    go_on = threading.Event()
+
+    async def main() -> None:
+        gateway, registry, _ = create_gateway()
+        registry.add_tool("local", go_on.wait, name="wait", input_schema={"type": "object"})
+        async with gateway:
+            waiting = [asyncio.create_task(gateway.invoke("local:wait")) for _ in range(64)]
+            registry.add_tool("local", plant_tree)
+            assert (await gateway.invoke("local:plant_tree", {"kind": "ash"})).output == "ash planted"
+            assert (await gateway.search("plant a tree")).matches[0].name == "plant_tree"
+            go_on.set()
+            assert all(done.succeeded for done in await asyncio.gather(*waiting))
 
     run(main())
 
