@@ -77,7 +77,7 @@ class MetaTool:
     async def call(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run it; the answer consists of plain JSON values. Raises GatewayError for wrong arguments."""
         try:
-            given = msgspec.convert(dict(arguments or {}), self._kind)
+            given = msgspec.convert({} if arguments is None else arguments, self._kind)
         except msgspec.ValidationError as error:
             raise GatewayError(f"The arguments of {self.name} do not fit: {error}") from None
         return await self._answer(given)

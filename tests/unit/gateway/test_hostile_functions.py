@@ -13,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from keyload.gateway import Gateway, GatewayOptions, RegistrationError, SearchTextTooLong, create_gateway
+from keyload.gateway import (
+    Gateway,
+    GatewayError,
+    GatewayOptions,
+    RegistrationError,
+    SearchTextTooLong,
+    create_gateway,
+)
 from tests.unit.gateway.support import plant_tree, run
 
 
@@ -144,6 +151,17 @@ def test_an_output_that_is_no_json_is_told_and_not_raised(output: Any) -> None:
             json.dumps(answer, ensure_ascii=False).encode()
 
     run(main())
+
+
+@pytest.mark.covers("GTW-36")
+@pytest.mark.parametrize("arguments", [["query"], "query", 5, {"context": []}])
+def test_arguments_of_no_use_are_refused(arguments: Any) -> None:
+    async def main() -> None:
+        _, _, tool_set = create_gateway()
+        with pytest.raises(GatewayError, match="do not fit"):
+            await tool_set.create_tools()[0].call(arguments)
+
+    asyncio.run(main())
 
 
 class Planner:
