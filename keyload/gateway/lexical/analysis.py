@@ -65,10 +65,12 @@ def runs(text: str) -> list[str]:
     """
     if "'" in text or not text.isascii():
         text = _APOSTROPHE.sub("", text)
-    if text.isascii() and not _HUMP.search(text):
+    if _HUMP.search(text):
+        found = list(_humped(unicodedata.normalize("NFKC", text)))
+    elif text.isascii():
         found = _PLAIN.findall(text.lower())
     else:
-        found = list(_humped(unicodedata.normalize("NFKC", text)))
+        found = _RUN.findall(fold(text))
     if len(text) > MAX_WORD_CHARS:
         return [run for run in found if len(run) <= MAX_WORD_CHARS or is_cjk(run)]
     return found

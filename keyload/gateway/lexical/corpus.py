@@ -21,9 +21,10 @@ Spoken = tuple[int, list[str]]  # the number of a tool, the words of one of its 
 
 
 def phrases(documents: Sequence[ToolDocument]) -> list[Spoken]:
-    """The words of all aliases and examples, and whose they are."""
+    """The words of all aliases and examples, and whose they are. Equal words are one object."""
+    known: dict[str, str] = {}
     return [
-        (number, runs(text))
+        (number, [known.setdefault(word, word) for word in runs(text)])
         for number, tool in enumerate(documents)
         for text in dict.fromkeys((*tool.aliases, *tool.examples))
     ]
@@ -35,6 +36,7 @@ class Vocabulary:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self._words: dict[str, tuple[int, ...]] = {}
+        self._runs: dict[str, tuple[int, ...]] = {}
         self._texts: dict[str, array[int]] = {}
 
     @property
@@ -51,15 +53,21 @@ class Vocabulary:
 
     def number(self, words: Iterable[str]) -> array[int]:
         """The terms of the words of a text that will hardly come again."""
-        found = array("i")
-        for word in split(words):
-            terms = self._words.get(word)
+        found: list[int] = []
+        for run in words:
+            terms = self._runs.get(run)
             if terms is None:
-                numbers = self.numbers
-                terms = tuple(numbers.setdefault(term, len(numbers)) for term in terms_of(word))
-                self._words[word] = terms
-            found.extend(terms)
-        return found
+                terms = self._runs[run] = tuple(term for word in split((run,)) for term in self._terms(word))
+            found += terms
+        return array("i", found)
+
+    def _terms(self, word: str) -> tuple[int, ...]:
+        terms = self._words.get(word)
+        if terms is None:
+            numbers = self.numbers
+            terms = tuple([numbers.setdefault(term, len(numbers)) for term in terms_of(word)])
+            self._words[word] = terms
+        return terms
 
 
 class Corpus:

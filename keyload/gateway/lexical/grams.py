@@ -18,6 +18,8 @@ COMMON = 0.25  # runs in more of the texts than this say nothing
 LEAST_COMMON = 8
 UNKNOWN = 0.3  # what a run counts that no text has: a misspelt word has many
 MAX_WORDS = 128  # of a query
+TEXTS_AT_ONCE = 512
+RUNS_AT_ONCE = 8192
 _FACTOR = np.uint32(0x9E3779B1)
 
 Hashes = npt.NDArray[np.uint32]
@@ -34,19 +36,20 @@ class Grams:
         count = max(len(texts), 1)
         self._owners = owners
         self._owner_count = owner_count
-        cells = distinct(_cells(texts))[0]
+        cells = _all_cells(texts)
         hashes = (cells >> 32).astype(np.uint32)
         units = (cells & 0xFFFFFFFF).astype(np.uint16 if count < 1 << 16 else np.int32)
-        starts = distinct(hashes.astype(np.int64))[1]
         del cells
+        starts = distinct(hashes)[1]
         self._known: Hashes = hashes[starts]
         sizes = np.diff(starts, append=len(hashes))
         number = np.repeat(np.arange(len(starts), dtype=np.int32), sizes)
-        holders = _holders(number, units, owners, owner_count, len(starts))
+        holders = _holders(starts, units, owners, owner_count)
         idf = np.log1p((owner_count - holders + 0.5) / (holders + 0.5))
         self._square: Floats = (idf**2).astype(np.float32)
         self._unknown = UNKNOWN * float(np.log1p((owner_count + 0.5) / 0.5)) ** 2
-        sums = np.bincount(units, self._square[number], minlength=len(texts))
+        sums = np.zeros(len(texts), dtype=np.float32)
+        np.add.at(sums, units, self._square[number])  # bincount would make two copies of all first
         self._norm: Floats = np.sqrt(np.maximum(sums, 1e-6)).astype(np.float32)
         rare = sizes <= max(LEAST_COMMON, COMMON * count)
         self._units = units[rare[number]]
@@ -72,14 +75,30 @@ class Grams:
         return best
 
 
-def _holders(
-    grams: Integers, units: npt.NDArray[Any], owners: Integers, owner_count: int, count: int
-) -> Integers:
-    """For each run the number of owners that have it."""
-    if not len(units):
-        return np.zeros(count, dtype=np.int32)
-    pairs = distinct(np.sort(grams.astype(np.int64) * owner_count + owners[units]))[0]
-    return np.bincount(pairs // owner_count, minlength=count).astype(np.int32)
+def _holders(starts: Numbers, units: npt.NDArray[Any], owners: Integers, owner_count: int) -> Integers:
+    """For each run the number of owners that have it, counted some runs at a time: it takes less memory."""
+    found = np.zeros(len(starts), dtype=np.int32)
+    ends = np.append(starts[1:], len(units))
+    for first in range(0, len(starts), RUNS_AT_ONCE):
+        last = min(first + RUNS_AT_ONCE, len(starts))
+        sizes = ends[first:last] - starts[first:last]
+        pairs = np.repeat(np.arange(last - first, dtype=np.int64) * owner_count, sizes)
+        pairs += owners[units[starts[first] : ends[last - 1]]]
+        pairs.sort()
+        found[first:last] = np.bincount(distinct(pairs)[0] // owner_count, minlength=last - first)
+    return found
+
+
+def _all_cells(texts: Sequence[Sequence[str]]) -> Numbers:
+    """The different cells of many texts in order, hashed some texts at a time: it takes less memory."""
+    parts = [np.zeros(0, dtype=np.int64)]
+    for first in range(0, len(texts), TEXTS_AT_ONCE):
+        part = distinct(_cells(texts[first : first + TEXTS_AT_ONCE]))[0]
+        part += first
+        parts.append(part)
+    cells = np.concatenate(parts)
+    cells.sort()
+    return cells
 
 
 def _cells(texts: Sequence[Sequence[str]]) -> Numbers:

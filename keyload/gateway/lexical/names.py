@@ -28,19 +28,21 @@ class Names:
         self._names: dict[str, list[int]] = {}
         self._single: dict[str, list[int]] = {}
         self._titles: dict[str, list[int]] = {}
-        self._phrases: dict[str, list[int]] = {}
-        self._lengths: dict[str, set[int]] = {}  # by first word: how many words such phrases have
+        self._phrases: dict[str, tuple[int, ...]] = {}
+        self._lengths: dict[str, int] = {}  # by first word: bit n for phrases of n words
         for number, document in enumerate(documents):
             for name in {document.name, document.id}:
                 table = self._names if _PARTED.search(name) else self._single
                 table.setdefault(_key(name), []).append(number)
             self._titles.setdefault(phrase(document.title), []).append(number)
+        owner = [(number,) for number in range(len(documents))]
         for number, words in spoken:
             if words:
-                tools = self._phrases.setdefault(" ".join(words), [])
+                text = " ".join(words)
+                tools = self._phrases.get(text, ())
                 if number not in tools:
-                    tools.append(number)
-                self._lengths.setdefault(words[0], set()).add(len(words))
+                    self._phrases[text] = (*tools, number) if tools else owner[number]
+                self._lengths[words[0]] = self._lengths.get(words[0], 0) | 1 << len(words)
 
     def find(self, query: str) -> dict[int, float]:
         """Numbers of the tools named in a query, with the score that this alone gives them."""
@@ -67,8 +69,9 @@ class Names:
     def _parts(self, words: Sequence[str]) -> Iterator[str]:
         """Runs of at least two words that may be a phrase."""
         for start, word in enumerate(words):
-            for size in sorted(self._lengths.get(word, ())):
-                if 2 <= size <= len(words) - start:
+            lengths = self._lengths.get(word, 0)
+            for size in range(2, min(len(words) - start, lengths.bit_length()) + 1):
+                if lengths >> size & 1:
                     yield " ".join(words[start : start + size])
 
 

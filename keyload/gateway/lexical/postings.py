@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -54,7 +56,10 @@ class Postings:
         return best.reshape(slot_count, self.unit_count)
 
 
-def distinct(ordered: Numbers) -> tuple[Numbers, Numbers]:
+Ordered = TypeVar("Ordered", bound=npt.NDArray[Any])
+
+
+def distinct(ordered: Ordered) -> tuple[Ordered, Numbers]:
     """The different ones of some numbers in ascending order, and where each begins."""
     if not len(ordered):
         return ordered, np.zeros(0, dtype=np.int64)
