@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -56,10 +56,7 @@ class Postings:
         return best.reshape(slot_count, self.unit_count)
 
 
-Ordered = TypeVar("Ordered", bound=npt.NDArray[Any])
-
-
-def distinct(ordered: Ordered) -> tuple[Ordered, Numbers]:
+def distinct(ordered: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Numbers]:
     """The different ones of some numbers in ascending order, and where each begins."""
     if not len(ordered):
         return ordered, np.zeros(0, dtype=np.int64)
