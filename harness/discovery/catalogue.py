@@ -24,13 +24,14 @@ _CONTRACT = ROOT / "docs/contract"
 _DEPTH = 4
 
 
-async def _nothing(arguments: Mapping[str, Any]) -> None:
+async def _nothing() -> None:
     """No tool of the catalogue is run here."""
 
 
 def gateway() -> Gateway:
     """A gateway that knows the whole catalogue, wired as the front wires its own."""
-    made, registry = create_gateway(GatewayOptions(max_tools=256, max_metadata_bytes=4 * 1024 * 1024))
+    options = GatewayOptions(strategy="graph", max_tools=256, max_metadata_bytes=4 * 1024 * 1024)
+    made, registry, _ = create_gateway(options)
     for operation in _operations():
         registry.add_tool(
             SOURCE,

@@ -140,11 +140,13 @@ def _routes(queries: Sequence[sets.Query]) -> str:
     async def count() -> tuple[int, int]:
         routed = searched = 0
         for query in queries:
-            groups = await gateway.route(query.text, 2, 2)
-            names = {match.tool.name for group in groups for match in group.matches}
+            route = await gateway.route(query.text, 2, 2)
+            groups = () if route.low_confidence else route.categories
+            names = {match.name for group in groups for match in group.matches}
             routed += bool(names & set(query.expected))
-            found = await gateway.search(query.text, 4)
-            searched += bool({match.tool.name for match in found} & set(query.expected))
+            found = await gateway.search(query.text, max_results=4)
+            matches = () if found.low_confidence else found.matches
+            searched += bool({match.name for match in matches} & set(query.expected))
         return routed, searched
 
     routed, searched = asyncio.run(count())

@@ -5,7 +5,7 @@ Operations are never listed as tools (MCP-5, MCP-9): an agent finds them here an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from keyload.contract.gateway import (
 from keyload.contract.operations import Operation
 from keyload.front.mcp import catalog, schemas
 from keyload.front.mcp.preflight import INVOKE
-from keyload.gateway import Category, GatewayRegistry, Match, ToolFunction
+from keyload.gateway import Category, GatewayRegistry, Match
 
 SEARCH = "gateway_tools_search"
 ROUTE = "gateway_tools_route"
@@ -92,7 +92,7 @@ def tool_list() -> list[dict[str, Any]]:
     ]
 
 
-def register(registry: GatewayRegistry, operation: Operation, adapter: ToolFunction) -> None:
+def register(registry: GatewayRegistry, operation: Operation, adapter: Callable[[], Awaitable[Any]]) -> None:
     """Put one operation into the gateway (MCP-31)."""
     registry.add_tool(
         catalog.SOURCE,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,14 @@ COMMIT = "keyload_documents_commit"
 MUTATION_ALIASES = tuple(alias for kind in TYPES["mutations"] for alias in kind["aliases"])
 
 
-async def echo(arguments: Mapping[str, Any]) -> Any:
-    return {"arguments": dict(arguments)}
+async def echo(**arguments: Any) -> Any:
+    return {"arguments": arguments}
 
 
 def contract_gateway() -> Gateway:
     """All 68 operations, with the member names and meanings of their request types, and their phrases."""
-    gateway, registry = create_gateway(GatewayOptions(max_tools=256, max_metadata_bytes=4 * 1024 * 1024))
+    options = GatewayOptions(strategy="graph", max_tools=256, max_metadata_bytes=4 * 1024 * 1024)
+    gateway, registry, _ = create_gateway(options)
     types = {entry["name"]: entry for entry in TYPES["types"]}
     for operation in OPERATIONS:
         request = types.get(operation["requestType"] or "", {"members": []})
