@@ -24,6 +24,8 @@ from keyload.gateway.lexical.repair import Repairer
 from keyload.gateway.lexical.thesaurus import FUNCTION_WORDS, GENERAL, INTENTS, SOFT_WORDS, VERBS
 
 MAX_SLOTS = 48
+MAX_RUN = 128  # characters of a Chinese or Japanese run that are read
+MAX_SHAPED = 2048  # characters in which words of a shape are looked for
 NOUN_CONCEPT = 0.6
 VERB_CONCEPT = 0.15
 SOFT_MASS = 0.4
@@ -39,19 +41,19 @@ SURE_GUESSES = 0.5  # of several: more likely the query is about something else
 MISSPELT_FUNCTION_MASS = 0.2
 
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"[\w.+-]+@[\w-]+\.\w+"), "email contact address"),
+    (re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}\.\w"), "email contact address"),
     (re.compile(r"https?://\S+"), "url link web website"),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "id identifier guid"),
     (
         re.compile(
-            r"(?<![@\w])[\w-]+\.(?!com\b|org\b|net\b)[A-Za-z][A-Za-z0-9]{1,4}\b(?!\.)"
+            r"(?<![@\w-])[\w-]{1,64}\.(?!com\b|org\b|net\b)[A-Za-z][A-Za-z0-9]{1,4}\b(?!\.)"
             r"|\b(?:pdf|docx?|xlsx?|csv|zip|txt|png|jpe?g)\b",
             re.IGNORECASE,
         ),
         "file",
     ),
     (
-        re.compile(r"\b[A-Za-z0-9]+_[A-Za-z0-9_]+\b|\b[A-Z]?[a-z0-9]+[A-Z][a-z]\w*\b"),
+        re.compile(r"\b[A-Za-z0-9]{1,64}_[A-Za-z0-9]|\b[A-Z]?[a-z0-9]{1,64}[A-Z][a-z]"),
         "code symbol operation function",
     ),
 )
@@ -160,7 +162,7 @@ class Reader:
             if len(slots) >= MAX_SLOTS:
                 break
             if is_cjk(word):
-                slots.extend(self._characters(word, meant))
+                slots.extend(self._characters(word[:MAX_RUN], meant))
             elif not is_function_word(word):
                 slots.append(self._word(word, meant, foreign))
         _settle(slots)
@@ -233,7 +235,7 @@ class Reader:
 
     def _shapes(self, text: str) -> Iterator[Slot]:
         for shape, words in _SHAPES:
-            if shape.search(text):
+            if shape.search(text[:MAX_SHAPED]):
                 terms: dict[int, float] = {}
                 for word in words.split():
                     self._merge(terms, self._known(word, 1.0))
