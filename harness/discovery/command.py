@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from harness.discovery import catalogue, sets, speed
+from harness.discovery import catalogue, sets, speed, strategies
 from harness.discovery.figures import Figures, Find, by_group, measure
 from harness.evidence import ROOT, machine, revision
 from harness.measured import write_section
@@ -158,6 +158,18 @@ def _routes(queries: Sequence[sets.Query]) -> str:
     )
 
 
+def _strategies_table() -> str:
+    """The set of overlapping tools, and the development queries over our own catalogue, by strategy."""
+    parts: list[str] = []
+    model = strategies.packaged_model()
+    for name, tools in (
+        ("Overlapping tools", sets.public("gateway")),
+        ("Our own catalogue, development queries", sets.own("development", catalogue.documents())),
+    ):
+        parts.append(f"### {name}\n\n{_table(list(strategies.rows(tools, model)))}")
+    return "\n".join(parts)
+
+
 def _speed_table() -> str:
     documents = {
         70: speed.enlarged(catalogue.documents(), 70),
@@ -221,5 +233,6 @@ _SETS: dict[str, tuple[str, Callable[[], str]]] = {
     "bfcl": ("Berkeley function calls (bfcl)", _bfcl_table),
     "own": ("Our own catalogue, frozen queries", lambda: _own_table("own")),
     "development": ("Our own catalogue, development queries", lambda: _own_table("development")),
+    "strategies": ("By strategy", _strategies_table),
     "speed": ("Time and memory", _speed_table),
 }

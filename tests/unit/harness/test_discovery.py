@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from rapidfuzz.distance import OSA
 
 from harness.__main__ import run
-from harness.discovery import catalogue, command, sets, speed
+from harness.discovery import catalogue, command, sets, speed, strategies
 from harness.discovery.figures import Figures, by_group, measure
 from harness.discovery.sets import Query
 from harness.measured import write_section
@@ -100,6 +101,32 @@ def test_all_names_come_first_and_development_queries_know_their_operations() ->
     assert all(find(document.name)[0][0] == document.name for document in documents)
     development = sets.own("development", documents)
     assert {name for query in development.queries for name in query.expected} == set(OPERATION_NAMES)
+
+
+class Letters:
+    """An embedding generator that counts letters."""
+
+    fingerprint = "letters/1"
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0 + text.lower().count(chr(97 + letter)) for letter in range(26)] for text in texts]
+
+
+@pytest.mark.covers("GTW-43")
+def test_strategies_are_reported_apart() -> None:
+    whole = sets.public("gateway")
+    tools = sets.ToolSet(whole.documents[:20], tuple(query for query in whole.queries if not query.expected))
+    found = dict(strategies.rows(tools, Letters()))
+    assert list(found) == ["words", "graph", "words, query rewritten", "vectors of letters/1"]
+    assert {figures.queries for figures in found.values()} == {8}
+    assert found["words"].low == found["graph"].low == 1.0
+    assert len(dict(strategies.rows(tools, None))) == 3
+
+
+def test_a_foreign_query_is_rewritten_word_by_word() -> None:
+    assert strategies.rewritten("quiero eliminar el archivo") == "quiero delete el file"
+    assert strategies.rewritten("删除文件") == "delete file"
+    assert strategies.rewritten("delete the file") == "delete the file"
 
 
 def test_a_set_is_enlarged_with_other_names() -> None:
