@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from keyload.gateway.diagnostics import EMBEDDING_FAILED, SOURCE_LOAD_FAILED, Diagnostic, first_cause
 from keyload.gateway.documents import ToolDocument
@@ -13,7 +13,7 @@ from keyload.gateway.embeddings import EmbeddingGenerator, named
 from keyload.gateway.errors import GatewayClosed, GatewayError, SourceFailed
 from keyload.gateway.failures import is_own
 from keyload.gateway.generation import Generation
-from keyload.gateway.options import GatewayOptions
+from keyload.gateway.options import GatewayOptions, GeneratorResolver
 from keyload.gateway.registry import GatewayRegistry
 from keyload.gateway.remote import RemoteSource
 from keyload.gateway.tools import Tool, descriptor
@@ -73,6 +73,8 @@ class Builder:
                 raise GatewayClosed("The gateway is closed.")
             generation = self._generation
             if generation is not None and not self._is_stale(generation, needed):
+                if any(source.is_due() for source in self._remote_sources()):
+                    self._joined(again=False)  # nobody waits for it: the present tools serve meanwhile
                 return generation
             task = await self._waited_for(self._joined(again=False))
             if task is None:
@@ -248,10 +250,12 @@ def resolved_generator(options: GatewayOptions) -> tuple[EmbeddingGenerator | No
     if options.strategy in ("tokenizer", "graph"):
         return None, ()
     try:
-        for resolve in (options.embedding_generator, options.general_embedding_generator):
-            generator = None if resolve is None else resolve()
+        for given in (options.embedding_generator, options.general_embedding_generator):
+            generator = given
+            if given is not None and not hasattr(given, "embed"):
+                generator = cast("GeneratorResolver", given)()
             if generator is not None:
-                return generator, ()
+                return cast("EmbeddingGenerator", generator), ()
     except Exception as error:
         text = f"The embedding generator could not be had: {type(error).__name__}"
         return None, (Diagnostic(EMBEDDING_FAILED, text),)

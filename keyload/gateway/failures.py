@@ -8,6 +8,8 @@ from collections.abc import Awaitable
 from typing import TypeVar, cast
 
 _T = TypeVar("_T")
+ANSWER_SECONDS = 60.0
+"""Time that an asynchronous answer of a generator, a store or a hook has."""
 
 
 def is_own(error: BaseException) -> bool:
@@ -31,10 +33,13 @@ def text_of(error: BaseException) -> str:
 
 
 async def settled(value: _T | Awaitable[_T]) -> _T:
-    """A value that may have to be awaited. Raises RuntimeError when that is cancelled by itself, so that
-    nobody takes it for a cancellation of the caller."""
+    """A value that may have to be awaited. Raises TimeoutError after ANSWER_SECONDS, and RuntimeError when
+    it is cancelled by itself, so that nobody takes it for a cancellation of the caller."""
+    if not inspect.isawaitable(value):
+        return cast("_T", value)
     try:
-        return await value if inspect.isawaitable(value) else cast("_T", value)
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await value
     except asyncio.CancelledError as error:
         if not is_own(error):
             raise

@@ -34,7 +34,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
 
 def shape(function: Callable[..., Any]) -> FunctionShape:
     """Read a function. Raises RegistrationError when it cannot be called by the names of its arguments."""
-    name = getattr(function, "__name__", "")
+    name = getattr(function, "__name__", "").replace("<lambda>", "")
     text, described = _docstring(inspect.getdoc(_target(function)) or "")
     try:
         signature = inspect.signature(function)

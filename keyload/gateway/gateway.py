@@ -13,6 +13,7 @@ import msgspec
 
 from keyload.gateway import search_text
 from keyload.gateway.builds import Builder
+from keyload.gateway.diagnostics import SOURCE_LOAD_FAILED, shown
 from keyload.gateway.errors import GatewayClosed, GatewayError, ToolNameAmbiguous, ToolNotFound
 from keyload.gateway.failures import is_own, text_of
 from keyload.gateway.generation import Generation
@@ -240,16 +241,27 @@ class Gateway:
 
 def _chosen(generation: Generation, tool_id: str, tool_name: str, source_id: str) -> Tool:
     if bool(tool_id) == bool(tool_name):
-        raise ToolNotFound("A tool is named by its id or by its name.")
+        raise ToolNotFound("A tool is named either by its id or by its name, and not by both or neither.")
     if tool_id or source_id:
         tool = generation.tools.get(tool_id or f"{source_id}:{tool_name}")
         if tool is None:
-            raise ToolNotFound("There is no tool with this id." if tool_id else "There is no such tool.")
+            raise ToolNotFound(_not_found(generation, tool_id or f"{source_id}:{tool_name}"))
         return tool
     first, *others = generation.names.get(tool_name) or (None,)
     if first is None:
-        raise ToolNotFound("There is no tool with this name.")
+        raise ToolNotFound(f"No source has a tool with the name {shown(tool_name)}.")
     if others:
         sources = ", ".join(sorted(tool.source_id for tool in generation.names[tool_name]))
         raise ToolNameAmbiguous(f"Several sources have a tool of this name: {sources}. Name one of them.")
     return first
+
+
+def _not_found(generation: Generation, tool_id: str) -> str:
+    """That there is no such tool, and why not, when its source could not be loaded."""
+    source_id = tool_id.partition(":")[0]
+    failed = (
+        told.message
+        for told in generation.diagnostics
+        if told.code == SOURCE_LOAD_FAILED and told.source_id == source_id
+    )
+    return " ".join((f"There is no tool with the id {shown(tool_id)}.", *failed))

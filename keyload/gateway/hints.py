@@ -6,7 +6,7 @@ import msgspec
 
 from keyload.gateway.errors import RegistrationError
 
-MAX_PHRASES = 1024  # aliases, examples, related tools and next steps of one tool
+MAX_PHRASES = 2048  # aliases, examples, related tools and next steps of one tool
 MAX_PHRASE_CHARS = 512
 
 
@@ -35,7 +35,9 @@ class ToolHints(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(hints: ToolHints) -> None:
-    """Raises RegistrationError when a bound is passed (GTW-23)."""
+    """Raises RegistrationError when a bound is passed, or for anything but hints (GTW-23)."""
+    if not isinstance(hints, ToolHints):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise RegistrationError("The hints of a tool are given as ToolHints(...).")
     if len(hints.phrases) > MAX_PHRASES:
         raise RegistrationError(f"The hints of a tool hold at most {MAX_PHRASES} phrases.")
     if any(len(phrase) > MAX_PHRASE_CHARS for phrase in (hints.title, hints.category, *hints.phrases)):

@@ -26,8 +26,8 @@ class LmdbEmbeddingStore:
     match is left out as if it were not there, so that it is made anew.
     """
 
-    def __init__(self, directory: Path, map_bytes: int = MAP_BYTES) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+    def __init__(self, directory: Path | str, map_bytes: int = MAP_BYTES) -> None:
+        Path(directory).mkdir(parents=True, exist_ok=True)
         self._environment: Any = lmdb.open(str(directory), map_size=map_bytes, max_dbs=0, readahead=False)
 
     def __enter__(self) -> LmdbEmbeddingStore:

@@ -183,6 +183,8 @@ def reason(error: BaseException) -> str:
             return "its answer breaks the protocol"
         case httpx2.HTTPError() as cause:
             return f"no answer came over HTTP ({type(cause).__name__})"
+        case FileNotFoundError():
+            return "its command was not found; arguments are given apart from the command"
         case OSError() as cause:
             return f"it could not be started ({type(cause).__name__})"
         case cause:

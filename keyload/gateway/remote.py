@@ -42,17 +42,36 @@ class RemoteSource:
         self._disposed = False
         self._wanted = 1
         self._loaded = 0
+        self._failed_at = 0.0
+        self._hung = False
+        self._loading = False
 
     def mark_changed(self) -> None:
         """The list of tools, or the connection, is not what it was: the next build loads this source."""
         self._wanted += 1
-        self._on_change()
+        if not self._loading:
+            self._on_change()
 
     async def load(self, gateway_id: str, again: bool) -> None:
-        """Load if something changed, or `again` when the last attempt failed; a failure is a diagnostic."""
-        if self._loaded == self._wanted and not (self.failed and again):
+        """Load if something changed or the last attempt failed; a failure is a diagnostic (GTW-8).
+
+        One that took all its time is tried anew only when it is due or `again` asks for it: the others
+        shall not wait for it at every build.
+        """
+        fails = self.failed and (again or not self._hung or self.is_due())
+        if self._loaded == self._wanted and not fails:
             return
-        wanted = self._wanted
+        wanted, self._loading = self._wanted, True
+        try:
+            await self._load(gateway_id)
+        finally:
+            self._loading = False
+        if not self.failed and self._wanted != wanted:
+            self._on_change()  # it changed meanwhile: the next build loads it again
+        self._loaded = self._wanted if self.failed else wanted
+
+    async def _load(self, gateway_id: str) -> None:
+        started = asyncio.get_running_loop().time()
         seconds = self._declaration.load_seconds or self._options.load_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -68,8 +87,13 @@ class RemoteSource:
             message = f"The source {self.source_id} could not be loaded: {mcp_client.reason(error)}."
             self.tools, self.diagnostics = (), (self._diagnostic(SOURCE_LOAD_FAILED, message),)
             self.failed = True
-            wanted = self._wanted
-        self._loaded = wanted
+            self._failed_at = asyncio.get_running_loop().time()
+            self._hung = self._failed_at - started >= seconds
+
+    def is_due(self) -> bool:
+        """Whether the last attempt failed `retry_seconds` ago, so that it is time for another."""
+        waited = asyncio.get_running_loop().time() - self._failed_at
+        return self.failed and waited >= self._options.retry_seconds
 
     def refuse(self, message: str) -> None:
         """Leave out all tools of this source, because they do not fit the gateway (GTW-39)."""

@@ -17,8 +17,11 @@ MAX_CONTEXT_VALUES = 65_536
 def joined(query: str, summary: str, context: Mapping[str, Any], limit: int) -> str:
     """Query, summary and the values of the context, a line each; blank ones are left out.
 
-    Raises SearchTextTooLong above `limit` characters, and for a context of more than 65,536 values.
+    Raises SearchTextTooLong above `limit` characters, and for a context of more than 65,536 values;
+    TypeError when query or summary is no text.
     """
+    if not isinstance(query, str) or not isinstance(summary, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError("query and context_summary are texts")
     parts = [text.strip() for text in (query, summary) if text.strip()]
     size = sum(map(len, parts)) + max(0, len(parts) - 1)
     queue: deque[Any] = deque([context])

@@ -13,6 +13,7 @@ from rapidfuzz.distance import OSA
 
 SHORT = 7  # up to this length one edit, beyond it two
 LEAST = 3
+WHOLE = 4  # up to this length no letter is taken for another: too many words differ in one
 MOST = 4  # repairs of one word
 NEAR = 0.8  # of the best one's weight
 COMMON = 0.1  # how much more a word counts that stands for many tools
@@ -49,6 +50,8 @@ class Repairer:
         found: list[tuple[str, float]] = []
         for length in range(max(LEAST, least), size + most + 1):
             choices = self._alike(word, length, most)
+            if length == size <= WHOLE:
+                choices = [choice for choice in choices if sorted(choice) == sorted(word)]
             if choices:
                 for choice, distance, _ in process.extract(
                     word, choices, scorer=OSA.distance, score_cutoff=most, limit=MOST * 2

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.server.lowlevel import Server
 
-from keyload.gateway import GatewayOptions, SourceFailed, create_gateway
+from keyload.gateway import GatewayOptions, SourceFailed, ToolNotFound, create_gateway
 from tests.unit.gateway.support import SECRET, SILENT, add_stdio, codes, names, plant_tree, run
 
 
@@ -33,7 +33,7 @@ def test_sources_that_hang_or_end_are_named_and_the_others_work() -> None:
             ]
             assert "in time" in built.diagnostics[0].message
             assert "ended" in built.diagnostics[2].message
-            assert "started" in built.diagnostics[3].message
+            assert "command was not found" in built.diagnostics[3].message
             assert "HTTP" in built.diagnostics[4].message
             for diagnostic in built.diagnostics:
                 assert diagnostic.source_id in diagnostic.message
@@ -170,6 +170,34 @@ def test_a_failed_source_is_tried_again_and_the_good_one_left_alone() -> None:
             assert SECRET not in str(built)
             registry.add_tool("local", plant_tree)
             assert (await gateway.invoke("farm:process_number")).output == number
+            assert attempts == 3  # by the build that the new tool made necessary
+            await gateway.invoke("broken:anything")
+
+    with pytest.raises(ToolNotFound, match=r"the id broken:anything\. The source broken could not"):
+        run(main())
+    assert attempts == 3
+
+
+@pytest.mark.covers("GTW-8")
+def test_a_failed_source_comes_back_by_itself_and_nobody_waits_for_it() -> None:
+    back = asyncio.Event()
+    moody = Moody()
+
+    async def factory() -> Client:
+        if not back.is_set():
+            raise OSError
+        return await moody.factory()
+
+    async def main() -> None:
+        gateway, registry, _ = create_gateway(GatewayOptions(retry_seconds=0.01))
+        registry.add_tool("local", plant_tree)
+        registry.add_client_factory("moody", factory)
+        async with gateway:
+            assert [tool.id for tool in await gateway.list_tools()] == ["local:plant_tree"]
+            back.set()
+            while len(await gateway.list_tools()) < 2:
+                await asyncio.sleep(0)
+            assert not (await gateway.initialize()).diagnostics
 
     run(main())
 

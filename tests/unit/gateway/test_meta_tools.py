@@ -68,7 +68,10 @@ def test_the_tools_search_route_and_invoke() -> None:
         named = await invoke(toolName="plant_tree", source="local", arguments={"kind": "fir"})
         assert named["succeeded"]
         unknown = await invoke(toolId="local:nobody")
-        assert (unknown["succeeded"], unknown["error"]) == (False, "There is no tool with this id.")
+        assert (unknown["succeeded"], unknown["error"]) == (
+            False,
+            "There is no tool with the id local:nobody.",
+        )
         registry.add_tool("local", lambda: {1: object}, name="odd")
         assert (await invoke(toolId="local:odd"))["output"] == {"1": "<class 'object'>"}
         for wrong in ({"nope": 1}, {"query": 3}, {"maxResults": "many"}):

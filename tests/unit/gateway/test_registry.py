@@ -19,6 +19,7 @@ from keyload.gateway import (
     Gateway,
     GatewayOptions,
     HttpServer,
+    InMemoryEmbeddingStore,
     LocalTool,
     RegistrationError,
     StdioServer,
@@ -136,7 +137,7 @@ def test_declarations_that_could_never_work_are_refused_without_their_values() -
         (GatewayOptions(max_metadata_bytes=400), {}),
         (GatewayOptions(descriptor_text_limit=100), {"description": "d" * 97}),
         (GatewayOptions(descriptor_text_limit=100), {"hints": ToolHints(aliases=("a" * 50, "b" * 50))}),
-        (GatewayOptions(), {"hints": ToolHints(examples=("e",) * 1025)}),
+        (GatewayOptions(), {"hints": ToolHints(examples=("e",) * 2049)}),
         (GatewayOptions(), {"hints": ToolHints(related=("r" * 513,))}),
         (GatewayOptions(), {"input_schema": {"type": "string"}}),
         (GatewayOptions(), {"input_schema": {"type": "object", "default": object()}}),
@@ -390,3 +391,29 @@ def test_the_library_imports_nothing_of_the_server_and_no_client_before_it_is_ne
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n[]\n"
+
+
+@pytest.mark.covers("GTW-17", "GTW-22", "GTW-26", "GTW-31")
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"strategy": "lexical"}, "one of auto, embeddings, tokenizer, graph"),
+        ({"query_normalization": "always"}, "one of translate_when_available, disabled"),
+        ({"low_confidence": 7}, "0..1"),
+        ({"retry_seconds": 0}, "above 0 seconds"),
+        ({"embedding_generator": InMemoryEmbeddingStore}, "not a class"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        GatewayOptions(**options)
+
+
+@pytest.mark.covers("GTW-3")
+def test_hints_of_another_kind_and_functions_without_a_name_are_refused() -> None:
+    _, registry, _ = create_gateway()
+    with pytest.raises(RegistrationError, match="ToolHints"):
+        registry.add_tool("local", print, name="x", hints={"category": "y"})  # type: ignore[arg-type]
+    with pytest.raises(RegistrationError):
+        registry.add_tool("local", lambda: 1)
+    assert registry.add_tool("local", lambda: 1, name="one").name == "one"

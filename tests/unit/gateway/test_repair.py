@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 
-from keyload.gateway.lexical.repair import SHORT, Repairer
+from keyload.gateway.lexical.repair import SHORT, WHOLE, Repairer
 
 LETTERS = st.one_of(st.sampled_from("abcdeéàбヴ"), st.characters(categories=("L",)))
 WORDS = st.text(LETTERS, min_size=4, max_size=12).filter(str.isalpha)
@@ -38,6 +38,8 @@ def test_a_word_is_repaired_exactly_when_it_is_near_enough(
     word = edited(known, edits)
     most = 1 if len(word) <= SHORT else 2
     near = {other for other in (known, *others) if OSA.distance(word, other) <= most}
+    if len(word) <= WHOLE:
+        near = {other for other in near if len(other) != len(word) or sorted(other) == sorted(word)}
     repaired = {found for found, _ in Repairer((known, *others)).repair(word)}
     if len(word) < 4 or not word.isalpha():
         return
