@@ -55,7 +55,8 @@ META_TOOLS: dict[str, MetaTool] = {
     ROUTE: MetaTool(
         "Find operations by area",
         "Groups the KeyLoad operations that fit a task by area of the database; can put reading operations "
-        "first. Use it when a task touches several areas.",
+        "first. A place left over in a group is filled with the next best operation, whose own area its "
+        "feature names. Use it when a task touches several areas.",
         schemas.route_input,
         schemas.route_output,
         read_only=True,
