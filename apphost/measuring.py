@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import msgspec
 
@@ -12,7 +11,7 @@ from apphost.options import Options
 from apphost.suites import FAILED, RESULTS
 from harness import background, bench, catchup, credentials, failover, hostile, leftovers, memory, stages
 from harness.evidence import ROOT, run_directory
-from harness.measured import markdown
+from harness.measured import markdown, write_section
 
 DOCUMENT = ROOT / "docs/performance.md"
 _MEASUREMENTS = {
@@ -43,13 +42,3 @@ def run(name: str, options: Options) -> int:
     if left:
         sys.stderr.write(f"apphost: ended what was left behind: {', '.join(left)}\n")
     return FAILED if left else 0
-
-
-def write_section(document: Path, name: str, text: str) -> None:
-    """Put a table between its marks in the document, at the end when the marks are not there yet."""
-    begin, end = f"<!-- measured: {name} -->\n", f"<!-- end: {name} -->\n"
-    present = document.read_text(encoding="utf-8") if document.exists() else "# Performance\n\n"
-    head, found, rest = present.partition(begin)
-    tail = rest.partition(end)[2] if found else ""
-    separator = "" if found or head.endswith("\n\n") else "\n"
-    document.write_text(f"{head}{separator}{begin}{text}{end}{tail}", encoding="utf-8")

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from harness.discovery import command as discovery
 from harness.fuzz import command as fuzz
 from harness.simulator import command as simulator
 
@@ -17,6 +18,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     simulator.add_command(commands)
     _add_api(commands)
     fuzz.add_command(commands)
+    discovery.add_command(commands)
     options = parser.parse_args(arguments)
     code: int = options.run(options)
     return code

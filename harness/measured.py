@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
@@ -86,6 +87,16 @@ def markdown(table: Table) -> str:
             f"| {row.what} | {_number(middle(row.values))} {row.unit} | {runs} | {row.wanted} | {met} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def write_section(document: Path, name: str, text: str, title: str = "# Performance\n\n") -> None:
+    """Put a table between its marks in the document, at the end when the marks are not there yet."""
+    begin, end = f"<!-- measured: {name} -->\n", f"<!-- end: {name} -->\n"
+    present = document.read_text(encoding="utf-8") if document.exists() else title
+    head, found, rest = present.partition(begin)
+    tail = rest.partition(end)[2] if found else ""
+    separator = "" if found or head.endswith("\n\n") else "\n"
+    document.write_text(f"{head}{separator}{begin}{text}{end}{tail}", encoding="utf-8")
 
 
 def _number(value: float) -> str:

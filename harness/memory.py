@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness.acknowledged import Ledger
 from harness.cluster import Cluster
+from harness.discovery.speed import footprint
 from harness.load import prepare, stream_of_commits
 from harness.measured import Row, Table, below
 
@@ -17,6 +18,7 @@ LOAD_SECONDS = 20.0
 SAMPLE_SECONDS = 0.5
 FRONT_MEGABYTES = 120.0
 WORKER_MEGABYTES = 60.0
+INDEX_MEGABYTES = 15.0
 MEGABYTE = 1 << 20
 
 
@@ -34,6 +36,9 @@ def measure() -> Table:
         Row(what=f"{role} after {LOAD_SECONDS:.0f} s of load", values=(size / MEGABYTE,), unit="MB")
         for role, size in loaded.items()
     ]
+    index = footprint()
+    rows.append(below("index of the 68 operations, in a fresh process", [index.index], "MB", INDEX_MEGABYTES))
+    rows.append(Row(what="import of numpy and rapidfuzz for it", values=(index.packages,), unit="MB"))
     return Table(title="Resident memory", runs=1, rows=rows)
 
 

@@ -1,1 +1,1 @@
-"""Evaluation of discovery: the right operation for a task, among ours and among anyone's."""
+"""How well the gateway finds tools: public and own sets of queries, without any model (GTW-41..43)."""

@@ -35,6 +35,8 @@ def input_schema(operation: Operation) -> Schema:
         properties["commandId"] = {**guid, "description": "Write identity: a guid other than zero."}
     if operation.request is not None:
         properties["request"] = builder.kind(operation.request)
+    if operation.request_meaning is not None:
+        properties["request"] = {**properties["request"], "description": operation.request_meaning}
     return builder.document(_object(properties, list(operation.arguments)))
 
 

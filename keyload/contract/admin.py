@@ -147,6 +147,7 @@ ADMIN_DISPATCH = Operation(
     http_method="POST",
     http_route="/v1/admin/dispatch",
     http_query="paused",
+    request_meaning="True pauses delivery, false resumes it.",
     lane="control",
     admission_class="control",
     read_only=False,

@@ -25,8 +25,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One named call, in the words of docs/contract section 1.
 
     `request` is a `Record` type, `bool`, or None when there is no request; `result` a `Record` type or
-    `bool`. `partition_path` leads by attribute names from the request to its `PartitionRef`; None for global
-    operations.
+    `bool`. `request_meaning` says in one sentence what a request without members means. `partition_path`
+    leads by attribute names from the request to its `PartitionRef`; None for global operations.
     Operations are compared by identity: there is one object per name.
     """
 
@@ -48,6 +48,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     http_method: Literal["GET", "POST"]
     http_route: str
     http_query: str | None = None
+    request_meaning: str | None = None
     lane: Lane
     admission_class: AdmissionClass
     read_only: bool

@@ -114,6 +114,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
                 "name": operation.http_query,
                 "in": "query",
                 "required": True,
+                "description": operation.request_meaning,
                 "schema": SCALARS["boolean"].schema,
             }
         )

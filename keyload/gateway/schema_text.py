@@ -1,4 +1,4 @@
-"""The words of a JSON Schema: names and descriptions of its properties, for the index (GTW-13)."""
+"""The words of a JSON Schema: names, descriptions and values of its properties, for the index (GTW-13)."""
 
 from __future__ import annotations
 
@@ -6,25 +6,33 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from keyload.gateway.documents import Argument
+
 _MAX_NODES = 2048
+_MAX_VALUES = 32
 _BRANCHES = ("anyOf", "oneOf", "allOf", "prefixItems")
 
 
-def argument_texts(schema: Mapping[str, Any], limit: int) -> tuple[tuple[str, str], ...]:
-    """Pairs of property name and description, outer properties first, of at most `limit` characters together.
+def schema_arguments(schema: Mapping[str, Any], limit: int) -> tuple[Argument, ...]:
+    """The properties of a schema, outer ones first, of at most `limit` characters together.
 
     Local references are followed once each; the walk is bounded, so that a recursive schema ends.
     """
-    texts: list[tuple[str, str]] = []
-    for name, description in _properties(schema):
-        limit -= len(name) + len(description)
+    found: list[Argument] = []
+    for argument in _properties(schema):
+        limit -= len(argument.name) + len(argument.text) + sum(map(len, argument.values))
         if limit < 0:
             break
-        texts.append((name, description))
-    return tuple(texts)
+        found.append(argument)
+    return tuple(found)
 
 
-def _properties(root: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def required_names(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names a call must give, as the outermost object of the schema says."""
+    return tuple(name for name in _list(schema.get("required")) if isinstance(name, str))
+
+
+def _properties(root: Mapping[str, Any]) -> Iterator[Argument]:
     queue: deque[Any] = deque([root])
     followed: set[str] = set()
     nodes = 0
@@ -40,13 +48,28 @@ def _properties(root: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             queue.append(_resolve(root, reference))
         properties = node.get("properties")
         if isinstance(properties, Mapping):
-            for name, member in cast("Mapping[str, Any]", properties).items():
-                yield name, _description(member)
+            required = set(required_names(node))
+            for name, member in cast("Mapping[Any, Any]", properties).items():
+                yield _argument(str(name), member, name in required)
                 queue.append(member)
         queue.append(node.get("items"))
         queue.append(node.get("additionalProperties"))
         for branch in _BRANCHES:
             queue.extend(_list(node.get(branch)))
+
+
+def _argument(name: str, member: Any, required: bool) -> Argument:
+    if not isinstance(member, Mapping):
+        return Argument(name, required=required)
+    member = cast("Mapping[str, Any]", member)
+    text = member.get("description")
+    values = [*_list(member.get("enum")), member.get("const")]
+    return Argument(
+        name=name,
+        text=text if isinstance(text, str) else "",
+        values=tuple(value for value in values[:_MAX_VALUES] if isinstance(value, str)),
+        required=required,
+    )
 
 
 def _resolve(root: Mapping[str, Any], reference: str) -> Any:
@@ -59,10 +82,5 @@ def _resolve(root: Mapping[str, Any], reference: str) -> Any:
     return node
 
 
-def _description(member: Any) -> str:
-    text = cast("Mapping[str, Any]", member).get("description") if isinstance(member, Mapping) else None
-    return text if isinstance(text, str) else ""
-
-
 def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return list(cast("list[Any]", value)) if isinstance(value, list | tuple) else []

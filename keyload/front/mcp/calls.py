@@ -6,7 +6,7 @@ from the request being answered, whose target the edge has admitted (MCP-4, MCP-
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any, cast
 
@@ -18,11 +18,11 @@ from keyload.contract.errors import ErrorCode, KeyLoadError, Problem
 from keyload.contract.operations import Operation
 from keyload.front.calls import Frame, Invoker, Outcome, RequestContext, with_example
 from keyload.front.exchange import Disconnected
-from keyload.front.mcp import slips, tools
+from keyload.front.mcp import catalog, slips, tools
 from keyload.front.mcp.preflight import INVOKE
 from keyload.front.mcp.replies import Answer, Placeholder, failure, success
 from keyload.front.measures import Measures
-from keyload.gateway import GatewayOptions, ToolFunction, ToolNotFound, create_gateway
+from keyload.gateway import GatewayOptions, ToolNotFound, create_gateway
 from keyload.link import log
 
 MAX_OPERATIONS = 256
@@ -55,8 +55,10 @@ class ToolCalls:
         self._invoke = invoke
         self._measures = measures
         self._operations = operations
-        self._gateway, registry = create_gateway(
+        self._gateway, registry, _ = create_gateway(
             GatewayOptions(
+                strategy="graph",
+                query_normalization="disabled",
                 max_tools=MAX_OPERATIONS,
                 max_metadata_bytes=MAX_METADATA_BYTES,
                 max_search_chars=MAX_QUERY_CHARS,
@@ -67,8 +69,13 @@ class ToolCalls:
 
     async def warm(self) -> None:
         """Build the index. Raises RuntimeError when it is incomplete: such a host must not serve (MCP-35)."""
-        if await self._gateway.initialize() != len(self._operations):
+        built = await self._gateway.initialize()
+        if built.tool_count != len(self._operations) or built.diagnostics:
             raise RuntimeError("the catalog of operations is incomplete")
+
+    async def close(self) -> None:
+        """Close the gateway (MCP-42)."""
+        await self._gateway.close()
 
     async def answer(self, exchange: Exchange) -> Answer:
         """Run the meta tool the frame names."""
@@ -95,19 +102,19 @@ class ToolCalls:
 
     async def _search(self, exchange: Exchange) -> Answer:
         arguments = tools.search_arguments(exchange.context.frame.arguments)
-        matches = await self._gateway.search(arguments.query, arguments.max_results)
-        result, line = tools.search_result(matches)
+        found = await self._gateway.search(arguments.query, max_results=arguments.max_results)
+        result, line = tools.search_result(() if found.low_confidence else found.matches)
         return success(result, None, line)
 
     async def _route(self, exchange: Exchange) -> Answer:
         arguments = tools.route_arguments(exchange.context.frame.arguments)
-        categories = await self._gateway.route(
+        found = await self._gateway.route(
             arguments.query,
             arguments.max_categories,
             arguments.max_tools_per_category,
             arguments.prefer_read_only,
         )
-        result, line = tools.route_result(categories)
+        result, line = tools.route_result(() if found.low_confidence else found.categories)
         return success(result, None, line)
 
     async def _run(self, exchange: Exchange) -> Answer:
@@ -121,7 +128,7 @@ class ToolCalls:
     async def _invoked(self, exchange: Exchange) -> Answer:
         tool_id = tools.invoke_target(exchange.context.frame.arguments)
         try:
-            invocation = await self._gateway.invoke(f"{tools.SOURCE}:{tool_id}", {})
+            invocation = await self._gateway.invoke(f"{catalog.SOURCE}:{tool_id}", {})
         except ToolNotFound:
             near = slips.nearest(tool_id, self._operations)
             raise KeyLoadError(
@@ -133,8 +140,8 @@ class ToolCalls:
             ) from None
         if isinstance(invocation.output, Answer):
             return invocation.output
-        if isinstance(invocation.error, KeyLoadError):
-            raise invocation.error
+        if isinstance(invocation.exception, KeyLoadError):
+            raise invocation.exception
         log.event(log.Category.TOOL_FAILED)
         raise _unexpected(exchange.context.frame.operation)
 
@@ -164,10 +171,10 @@ class ToolCalls:
             error.example = {"name": INVOKE, "arguments": arguments}
         return error
 
-    def _adapter(self, operation: Operation) -> ToolFunction:
+    def _adapter(self, operation: Operation) -> Callable[[], Awaitable[Answer]]:
         """The local tool of one operation; it runs only as the admitted target (MCP-24, MCP-25)."""
 
-        async def adapter(_: Mapping[str, Any]) -> Answer:
+        async def adapter() -> Answer:
             context = _current.get().context
             if context.frame.tool != INVOKE or context.frame.operation is not operation:
                 raise KeyLoadError(ErrorCode.OWNERSHIP_LOST, "The call and its admitted target differ.")

@@ -5,7 +5,7 @@ Operations are never listed as tools (MCP-5, MCP-9): an agent finds them here an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -23,16 +23,13 @@ from keyload.contract.gateway import (
     GatewaySearchResult,
     GatewayToolMatch,
 )
-from keyload.contract.mutations import MUTATIONS
 from keyload.contract.operations import Operation
-from keyload.front.mcp import schemas
+from keyload.front.mcp import catalog, schemas
 from keyload.front.mcp.preflight import INVOKE
-from keyload.gateway import Category, GatewayRegistry, Match, ToolFunction, ToolHints
+from keyload.gateway import Category, GatewayRegistry, Match
 
 SEARCH = "gateway_tools_search"
 ROUTE = "gateway_tools_route"
-SOURCE = "keyload"
-COMMIT = "keyload_documents_commit"
 MATCHES_BYTES = 60_000  # of the 65,536 a control reply may have
 
 
@@ -58,7 +55,8 @@ META_TOOLS: dict[str, MetaTool] = {
     ROUTE: MetaTool(
         "Find operations by area",
         "Groups the KeyLoad operations that fit a task by area of the database; can put reading operations "
-        "first. Use it when a task touches several areas.",
+        "first. A place left over in a group is filled with the next best operation, whose own area its "
+        "feature names. Use it when a task touches several areas.",
         schemas.route_input,
         schemas.route_output,
         read_only=True,
@@ -95,24 +93,16 @@ def tool_list() -> list[dict[str, Any]]:
     ]
 
 
-def register(registry: GatewayRegistry, operation: Operation, adapter: ToolFunction) -> None:
-    """Put one operation into the gateway; mutation kinds lend their phrases to the commit (MCP-31)."""
-    mutations = MUTATIONS.values() if operation.name == COMMIT else ()
+def register(registry: GatewayRegistry, operation: Operation, adapter: Callable[[], Awaitable[Any]]) -> None:
+    """Put one operation into the gateway (MCP-31)."""
     registry.add_tool(
-        SOURCE,
+        catalog.SOURCE,
         adapter,
         name=operation.name,
         description=operation.description,
         input_schema=schema.input_schema(operation),
         output_schema=schema.output_schema(operation),
-        hints=ToolHints(
-            title=operation.title,
-            category=operation.feature,
-            aliases=(*operation.aliases, *(alias for rule in mutations for alias in rule.aliases)),
-            read_only=operation.read_only,
-            destructive=operation.destructive,
-            idempotent=operation.idempotent,
-        ),
+        hints=catalog.hints(operation),
     )
 
 

@@ -104,3 +104,13 @@ def test_gateway_tools_have_strict_schemas() -> None:
     found = schema.tool_output_schema(GatewaySearchResult)
     assert accepts(found, {"result": {"matches": []}, "requestId": None})
     Validator.check_schema(schema.result_schema(GatewaySearchResult))
+
+
+@pytest.mark.covers("MCP-29")
+def test_a_request_without_members_says_what_its_value_means() -> None:
+    for operation in OPERATIONS.values():
+        if operation.request is bool:
+            described = schema.input_schema(operation)["properties"]["request"]["description"]
+            assert described == operation.request_meaning
+    dispatch = schema.input_schema(OPERATIONS["keyload_admin_dispatch"])["properties"]["request"]
+    assert dispatch["description"] == "True pauses delivery, false resumes it."

@@ -253,15 +253,17 @@ def test_shutdown_waits_for_running_requests() -> None:
             return b"1"
 
         host = McpHost(Functions({"keyload_admin_status": status}), OPERATIONS)
+        serving = asyncio.Event()
         leave = asyncio.Event()
 
         async def lifespan() -> None:
             async with host.run():
+                serving.set()
                 await leave.wait()
             order.append("closed")
 
         life = asyncio.create_task(lifespan())
-        await asyncio.sleep(0)
+        await serving.wait()
         running = asyncio.create_task(Driver(host).invoke("keyload_admin_status"))
         await waiting.wait()
         leave.set()

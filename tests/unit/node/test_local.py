@@ -30,11 +30,12 @@ def test_free_ports_are_free_and_leave_room_for_every_worker() -> None:
 @pytest.mark.covers("CLI-14", "CLI-16")
 def test_a_port_in_use_is_named_and_nothing_starts(tmp_path: Path) -> None:
     with socket.socket() as taken:
-        taken.bind((HOST, 0))
+        # not any port: those of outgoing connections have neighbours that other tests use
+        ((http_port, peer_port),) = free_ports(1, 2)
+        port = peer_port + 1
+        taken.bind((HOST, port))
         taken.listen()
-        port = taken.getsockname()[1]
-        ((http_port, _),) = free_ports(1, 1)
-        assert busy_port([(http_port, port - 1)], 2) == port
+        assert busy_port([(http_port, peer_port)], 2) == port
         cluster = LocalCluster(tmp_path, create([(http_port, port)]))
         with pytest.raises(LocalError, match=f"Port {port} "):
             cluster.start()
