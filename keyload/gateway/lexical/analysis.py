@@ -24,7 +24,7 @@ porter_stem = cast("Callable[[str], str]", cast("Any", porter).stem)
 _RUN = re.compile(
     r"[\u3005\u3041-\u30fa\u30fc\u3400-\u9fff\uac00-\ud7a3]+|[^\W_\u3005\u3041-\u30fa\u30fc\u3400-\u9fff\uac00-\ud7a3]+"
 )
-_PLAIN = re.compile(r"[a-z0-9]+")
+_SPACED = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalnum()})
 _FIRST_CJK = "\u3005"  # no letters of other scripts stand above it once compatibility forms are gone
 _KATAKANA = re.compile(r"[\u30a1-\u30fa\u30fc]{2,}")
 _HIRAGANA = re.compile(r"[\u3041-\u309f]+")
@@ -49,13 +49,15 @@ def _folding() -> dict[int, str]:
 
 
 _FOLDING = _folding()
+_ACCENTED = re.compile(f"[{''.join(map(chr, _FOLDING))}]")
 
 
 def fold(text: str) -> str:
     """Lower case without Latin accents and without compatibility forms."""
     if text.isascii():
         return text.lower()
-    return unicodedata.normalize("NFKC", text).lower().translate(_FOLDING)
+    lower = unicodedata.normalize("NFKC", text).lower()
+    return lower.translate(_FOLDING) if _ACCENTED.search(lower) else lower
 
 
 def runs(text: str) -> list[str]:
@@ -65,10 +67,11 @@ def runs(text: str) -> list[str]:
     """
     if "'" in text or not text.isascii():
         text = _APOSTROPHE.sub("", text)
-    if _HUMP.search(text):
+    lower = text.lower()
+    if lower[1:] != text[1:] and _HUMP.search(text):  # a hump has a capital behind another letter
         found = list(_humped(unicodedata.normalize("NFKC", text)))
     elif text.isascii():
-        found = _PLAIN.findall(text.lower())
+        found = lower.translate(_SPACED).split()
     else:
         found = _RUN.findall(fold(text))
     if len(text) > MAX_WORD_CHARS:
@@ -110,9 +113,10 @@ def pairs(run: str) -> Iterator[str]:
         if len(piece) == 1 or _KATAKANA.fullmatch(piece):
             yield piece
             continue
+        kana = _HIRAGANA.search(piece)
         for at in range(len(piece) - 1):
             pair = piece[at : at + 2]
-            if not _HIRAGANA.fullmatch(pair):
+            if kana is None or not _HIRAGANA.fullmatch(pair):
                 yield pair
 
 
@@ -126,7 +130,7 @@ def stem(word: str) -> str:
     """The stem of a folded word: Porter's for Latin script, endings cut for Cyrillic, else itself."""
     if word.isascii():
         return porter_stem(IRREGULAR.get(word, word))
-    if _CYRILLIC.fullmatch(word):
+    if word[0] < _FIRST_CJK and _CYRILLIC.fullmatch(word):
         cut = _CYRILLIC_END.sub("", word)
         return cut if len(cut) >= 3 else word
     return word

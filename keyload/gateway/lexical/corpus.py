@@ -51,13 +51,15 @@ class Vocabulary:
             known = self._texts[text] = self.number(runs(text))
         return known
 
-    def number(self, words: Iterable[str]) -> array[int]:
+    def number(self, runs_of_text: Iterable[str]) -> array[int]:
         """The terms of the words of a text that will hardly come again."""
         found: list[int] = []
-        for run in words:
+        for run in runs_of_text:
             terms = self._runs.get(run)
             if terms is None:
-                terms = self._runs[run] = tuple(term for word in split((run,)) for term in self._terms(word))
+                words = split((run,))
+                terms = self._terms(run) if words == [run] else sum(map(self._terms, words), ())
+                self._runs[run] = terms
             found += terms
         return array("i", found)
 
