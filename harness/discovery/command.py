@@ -223,7 +223,7 @@ def _conditions() -> str:
     return (
         f"`{shlex.join(['python', '-m', 'harness', *sys.argv[1:]])}`, {datetime.now(UTC):%Y-%m-%d}, "
         f"revision {revision() or 'unknown'}; {facts['processor']}, {facts['cores']} cores, "
-        f"{facts['system']}, Python {facts['python']}; ranking by words, no model."
+        f"{facts['system']}, Python {facts['python']}."
     )
 
 

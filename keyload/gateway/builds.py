@@ -59,6 +59,7 @@ class Builder:
         self._last: asyncio.Task[Generation] | None = None
         self._indexing: _Indexing | None = None
         self._refused_version = -1
+        self._embedded_at = 0.0
         self._closed = False
 
     async def current(self) -> Generation:
@@ -73,7 +74,7 @@ class Builder:
                 raise GatewayClosed("The gateway is closed.")
             generation = self._generation
             if generation is not None and not self._is_stale(generation, needed):
-                if any(source.is_due() for source in self._remote_sources()):
+                if self._is_due(generation):
                     self._joined(again=False)  # nobody waits for it: the present tools serve meanwhile
                 return generation
             task = await self._waited_for(self._joined(again=False))
@@ -89,16 +90,14 @@ class Builder:
 
     async def initialize(self) -> Generation:
         """As `current`, but what failed is tried again, and its failure is an error (GTW-8, GTW-11)."""
-        generation = self._generation
-        failed = any(source.failed for source in self._remote_sources())
-        failed |= generation is not None and generation.lacks_vectors
-        if self._build is None and (failed or self._refused_version == self._registry.version):
+        generation, version = self._generation, self._registry.version
+        failed = any(source.failed for source in self._remote_sources()) or self._refused_version == version
+        failed |= generation is None or generation.lacks_vectors
+        if generation is None or failed or self._build is not None or self._is_stale(generation, version):
             self._refused_version = -1
             task = await self._waited_for(self._joined(again=True))
             if task is not None and (error := task.exception()) is not None:
-                raise error
-        elif generation is not None and not self._is_stale(generation, self._registry.version):
-            return generation
+                raise error  # whoever began that build
         return await self.current()
 
     async def close(self) -> None:
@@ -106,9 +105,16 @@ class Builder:
         self._closed = True
         if self._last is not None and not self._last.done():
             self._last.cancel()
-            await asyncio.wait([self._last])
+            await asyncio.wait([self._last], timeout=self._options.close_seconds)
         if self._indexing is not None:
             await asyncio.wait([self._indexing.task], timeout=self._options.close_seconds)
+
+    def _is_due(self, generation: Generation) -> bool:
+        """Whether something failed so long ago that it is time for another attempt."""
+        if any(source.is_due() for source in self._remote_sources()):
+            return True
+        waited = asyncio.get_running_loop().time() - self._embedded_at
+        return generation.lacks_vectors and waited >= self._options.retry_seconds
 
     def _is_stale(self, generation: Generation, needed: int) -> bool:
         version = self._registry.version
@@ -160,14 +166,17 @@ class Builder:
         except (Exception, asyncio.CancelledError) as error:
             if not is_own(error):
                 raise
-            self._refused_version = self._registry.version
+            self._refused_version = version  # what was registered meanwhile makes the next call build again
             if isinstance(error, SourceFailed) and self._generation is not None:
-                self._generation = self._generation.noting(Diagnostic(SOURCE_LOAD_FAILED, str(error)))
+                self._generation = self._generation.noting(
+                    Diagnostic(SOURCE_LOAD_FAILED, str(error), error.source_id)
+                )
             if isinstance(error, GatewayError):
                 raise
             raise GatewayError(
                 f"The index could not be built: {type(first_cause(error)).__name__}."
             ) from error
+        self._embedded_at = asyncio.get_running_loop().time()
         self._generation = generation
         return generation
 
@@ -194,7 +203,7 @@ class Builder:
             tools += entry.tools
             diagnostics += entry.diagnostics
             if entry.failed and self._options.strict_sources:
-                raise SourceFailed(entry.diagnostics[0].message)
+                raise SourceFailed(entry.diagnostics[0].message, entry.source_id)
         return tools, diagnostics
 
     async def _indexed(self, version: int, tools: list[Tool], diagnostics: list[Diagnostic]) -> Generation:

@@ -12,7 +12,11 @@ class RegistrationError(GatewayError):
 
 
 class SourceFailed(GatewayError):
-    """With `strict_sources`: a source could not be loaded (GTW-8)."""
+    """With `strict_sources`: the source `source_id` could not be loaded (GTW-8)."""
+
+    def __init__(self, message: str, source_id: str) -> None:
+        super().__init__(message)
+        self.source_id = source_id
 
 
 class ToolNotFound(GatewayError):

@@ -181,7 +181,8 @@ class Gateway:
         return create(self, search_name, route_name, invoke_name)
 
     async def close(self) -> None:
-        """Wait for running calls, then close what the gateway owns; both take `close_seconds` at most.
+        """Wait for running calls, then for a build under way, then close what the gateway owns; each takes
+        `close_seconds` at most, and connections that resist some seconds more.
 
         May be called several times; all of them return when everything is closed (GTW-9).
         """

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -29,6 +31,8 @@ class LmdbEmbeddingStore:
     def __init__(self, directory: Path | str, map_bytes: int = MAP_BYTES) -> None:
         Path(directory).mkdir(parents=True, exist_ok=True)
         self._environment: Any = lmdb.open(str(directory), map_size=map_bytes, max_dbs=0, readahead=False)
+        self._lock = threading.Lock()  # closing an environment in use never returns
+        self._closed = False
 
     def __enter__(self) -> LmdbEmbeddingStore:
         return self
@@ -47,12 +51,23 @@ class LmdbEmbeddingStore:
         await asyncio.to_thread(self._write, items)
 
     def close(self) -> None:
-        """Close the environment; it may be called twice."""
-        self._environment.close()
+        """Close the environment once the present access has ended; it may be called twice. Later accesses
+        raise RuntimeError."""
+        with self._lock:
+            self._closed = True
+            self._environment.close()
+
+    @contextmanager
+    def _transaction(self, *, write: bool = False) -> Generator[Any]:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("The embedding store is closed.")
+            with self._environment.begin(write=write) as transaction:
+                yield transaction
 
     def _read(self, keys: Sequence[EmbeddingKey]) -> dict[EmbeddingKey, Vector]:
         found: dict[EmbeddingKey, Vector] = {}
-        with self._environment.begin() as transaction:
+        with self._transaction() as transaction:
             for key in keys:
                 value = cast("bytes | None", transaction.get(_packed(key)))
                 if value is None or _check(value[_CHECK_BYTES:]) != value[:_CHECK_BYTES]:
@@ -61,7 +76,7 @@ class LmdbEmbeddingStore:
         return found
 
     def _write(self, items: Mapping[EmbeddingKey, Vector]) -> None:
-        with self._environment.begin(write=True) as transaction:
+        with self._transaction(write=True) as transaction:
             for key, vector in items.items():
                 data = numpy.asarray(vector, dtype="<f4").tobytes()
                 transaction.put(_packed(key), _check(data) + data)

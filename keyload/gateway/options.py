@@ -16,6 +16,9 @@ Normalizer = Callable[[str], "str | Awaitable[str]"]
 GeneratorResolver = Callable[[], "EmbeddingGenerator | None"]
 Generator = EmbeddingGenerator | GeneratorResolver
 
+MOST = {"max_tools": 8192, "max_search_chars": 8192, "max_metadata_bytes": 16 * 1024 * 1024}
+"""Bounds that hosts may only lower (GTW-39)."""
+
 
 class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """All that can be chosen; hosts may set lower bounds (GTW-13, GTW-39).
@@ -36,9 +39,9 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     close_seconds: float = 10.0
     warm_up: bool = False
 
-    max_tools: int = 8192
-    max_search_chars: int = 8192
-    max_metadata_bytes: int = 16 * 1024 * 1024
+    max_tools: int = MOST["max_tools"]
+    max_search_chars: int = MOST["max_search_chars"]
+    max_metadata_bytes: int = MOST["max_metadata_bytes"]
     descriptor_text_limit: int = 4096
 
     strategy: Strategy = "auto"
@@ -53,6 +56,9 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
         bounds = (self.max_tools, self.max_search_chars, self.max_metadata_bytes, self.descriptor_text_limit)
         if min(bounds) < 1:
             raise ValueError("bounds are at least 1")
+        for name, most in MOST.items():
+            if getattr(self, name) > most:
+                raise ValueError(f"{name} is at most {most}")
         if min(self.load_seconds, self.retry_seconds, self.close_seconds) <= 0:
             raise ValueError("times are above 0 seconds")
         if self.strategy not in get_args(Strategy):

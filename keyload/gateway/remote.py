@@ -100,6 +100,7 @@ class RemoteSource:
         text = f"The source {self.source_id} could not be loaded: {message}"
         self.tools, self.diagnostics = (), (self._diagnostic(SOURCE_LOAD_FAILED, text),)
         self.failed = True
+        self._failed_at, self._hung = asyncio.get_running_loop().time(), False
 
     async def close(self) -> None:
         """End the connection, unless it is somebody else's; wait for those that ended before."""

@@ -10,6 +10,7 @@ from keyload.gateway.documents import Argument
 
 _MAX_NODES = 2048
 _MAX_VALUES = 32
+_MAX_TEXT = 1024  # so that one long text leaves room for the other names
 _BRANCHES = ("anyOf", "oneOf", "allOf", "prefixItems")
 
 
@@ -20,10 +21,17 @@ def schema_arguments(schema: Mapping[str, Any], limit: int) -> tuple[Argument, .
     """
     found: list[Argument] = []
     for argument in _properties(schema):
-        limit -= len(argument.name) + len(argument.text) + sum(map(len, argument.values))
-        if limit < 0:
+        if len(argument.name) > limit:
             break
-        found.append(argument)
+        text = argument.text[: min(_MAX_TEXT, limit - len(argument.name))]
+        limit -= len(argument.name) + len(text)
+        values: list[str] = []
+        for value in argument.values:
+            if len(value) > limit:
+                break
+            limit -= len(value)
+            values.append(value)
+        found.append(Argument(argument.name, text, tuple(values), argument.required))
     return tuple(found)
 
 

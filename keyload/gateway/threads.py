@@ -16,8 +16,7 @@ _Outcome = tuple[Any, Exception | None]
 async def in_thread(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     """What a function returns. Raises what it raises, RuntimeError for what only ends programs and threads.
 
-    A thread cannot be stopped, so whoever is cancelled waits for it before the cancellation goes on. The end
-    of the program does not wait for it.
+    A thread cannot be stopped, so whoever is cancelled waits for it before the cancellation goes on.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[_Outcome] = loop.create_future()

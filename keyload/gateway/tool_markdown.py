@@ -17,10 +17,10 @@ _MAX_SLUG = 80
 def file_names(tool_ids: Iterable[str]) -> dict[str, str]:
     """A file name for each tool id, different for different ids."""
     names: dict[str, str] = {}
-    taken: set[str] = set()
+    taken = {"index"}  # of the page that links to all
     for tool_id in tool_ids:
         slug = _UNSAFE.sub("-", tool_id.lower()).strip("-")[:_MAX_SLUG] or "tool"
-        if slug in taken:
+        while slug in taken:
             slug += "-" + hashlib.sha256(tool_id.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         taken.add(slug)
         names[tool_id] = f"{slug}.md"

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from keyload.codec import schema
 from keyload.contract.mutations import MUTATIONS
 from keyload.contract.names import OPERATION_NAMES
-from keyload.contract.operations import OPERATIONS, Operation
+from keyload.contract.operations import Operation
 from keyload.contract.phrases import phrases_of
 from keyload.gateway import ToolHints
-from keyload.gateway.documents import ToolDocument
-from keyload.gateway.schema_text import schema_arguments
 
 SOURCE = "keyload"
 COMMIT = "keyload_documents_commit"
-DESCRIPTOR_CHARS = 4096
 
 
 def hints(operation: Operation) -> ToolHints:
@@ -27,23 +23,4 @@ def hints(operation: Operation) -> ToolHints:
         read_only=operation.read_only,
         destructive=operation.destructive,
         idempotent=operation.idempotent,
-    )
-
-
-def documents() -> tuple[ToolDocument, ...]:
-    """The operations of this version as ranking sees them, in catalog order; ids are names."""
-    return tuple(_document(operation) for operation in OPERATIONS.values())
-
-
-def _document(operation: Operation) -> ToolDocument:
-    told = hints(operation)
-    return ToolDocument(
-        id=operation.name,
-        name=operation.name,
-        title=told.title,
-        description=operation.description,
-        category=told.category,
-        aliases=told.aliases,
-        examples=told.examples,
-        arguments=schema_arguments(schema.input_schema(operation), DESCRIPTOR_CHARS),
     )

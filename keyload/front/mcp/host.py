@@ -82,11 +82,13 @@ class McpHost:
         """Warm the catalog, serve, at the end wait for the requests still running and close the gateway
         (MCP-35, MCP-42)."""
         _silence_the_sdk()
-        await self._calls.warm()
-        async with self._manager.run():
-            yield
-            await self._idle.wait()
-        await self._calls.close()
+        try:
+            await self._calls.warm()
+            async with self._manager.run():
+                yield
+                await self._idle.wait()
+        finally:
+            await self._calls.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request whose body the edge has read; other methods than POST get 405."""

@@ -1,4 +1,4 @@
-"""Likeness of texts letter by letter: runs of three characters, over the edges of words too (GTW-20).
+"""Likeness of texts letter by letter: runs of four characters, over the edges of words too (GTW-20).
 
 A misspelt word, another form of it or another order of words changes few of the runs.
 """

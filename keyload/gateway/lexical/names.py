@@ -52,12 +52,12 @@ class Names:
         return found
 
     def _found(self, query: str) -> Iterator[tuple[int, float]]:
-        runs = [run.strip(".:-/") for run in _IDENTIFIER.findall(query)]
-        for run in runs:
-            for number in self._names.get(_key(run), ()):
+        identifiers = [part.strip(".:-/") for part in _IDENTIFIER.findall(query)]
+        for identifier in identifiers:
+            for number in self._names.get(_key(identifier), ()):
                 yield number, NAME_SCORE
-        if len(runs) == 1:
-            for number in self._single.get(_key(runs[0]), ()):
+        if len(identifiers) == 1:
+            for number in self._single.get(_key(identifiers[0]), ()):
                 yield number, NAME_SCORE
         whole = phrase(query)
         for number in (*self._phrases.get(whole, ()), *self._titles.get(whole, ())):

@@ -81,8 +81,8 @@ class Question(msgspec.Struct, frozen=True):
     """A query in arrays for `Postings.match`: rows of slot, term and weight.
 
     Surface words are the slots after the first `len(masses)`; `unsure` is mass that the slots may have beyond
-    `masses`. `scaled` are weights of rows in comparisons of
-    words with their own IDF: a word counts no more than what stands for it. `intents` is what the verbs want.
+    `masses`. `scaled` are the weights of rows where words are compared with their own IDF: a word counts no
+    more than what stands for it. `intents` is what the verbs want.
     """
 
     masses: Floats

@@ -134,7 +134,7 @@ def test_a_strict_gateway_refuses_to_start_and_keeps_a_former_generation() -> No
             registry.add_stdio_server("missing", "/nowhere/at-all")
             found = await gateway.search("plant a tree")
             assert found.matches[0].tool_id == "local:plant_tree"
-            assert ("source_load_failed", "") in codes(found)
+            assert ("source_load_failed", "missing") in codes(found)
             with pytest.raises(SourceFailed, match="missing"):
                 await gateway.initialize()
         other, registry, _ = create_gateway(GatewayOptions(strict_sources=True))
@@ -178,6 +178,61 @@ def test_a_failed_source_is_tried_again_and_the_good_one_left_alone() -> None:
     assert attempts == 3
 
 
+@pytest.mark.covers("GTW-8", "GTW-39")
+def test_a_refused_source_is_not_listed_again_at_each_call() -> None:
+    moody = Moody()
+
+    async def main() -> None:
+        gateway, registry, _ = create_gateway(GatewayOptions(max_tools=1, retry_seconds=3600))
+        registry.add_tool("local", plant_tree)
+        registry.add_client_factory("moody", moody.factory)
+        async with gateway:
+            for _ in range(5):
+                assert len((await gateway.search("plant a tree")).matches) == 1
+        assert moody.listings == 1
+
+    run(main())
+
+
+@pytest.mark.covers("GTW-8", "GTW-11")
+def test_initialize_tells_a_failed_build_at_once_although_a_former_generation_serves() -> None:
+    async def main() -> None:
+        gateway, registry, _ = create_gateway(GatewayOptions(strict_sources=True))
+        registry.add_tool("local", plant_tree)
+        async with gateway:
+            await gateway.initialize()
+            registry.add_stdio_server("missing", "/nowhere/at-all")
+            with pytest.raises(SourceFailed) as raised:
+                await gateway.initialize()
+            assert raised.value.source_id == "missing"
+            with pytest.raises(ToolNotFound, match="The source missing could not be loaded"):
+                await gateway.invoke("missing:tool")
+
+    run(main())
+
+
+@pytest.mark.covers("GTW-10", "GTW-12")
+def test_a_tool_registered_during_a_build_that_fails_is_not_lost() -> None:
+    async def main() -> None:
+        gateway, registry, _ = create_gateway(GatewayOptions(strict_sources=True))
+        moody = Moody()
+
+        async def factory() -> Client:
+            if moody.opened == 0:
+                moody.opened = 1
+                registry.add_tool("local", plant_tree, name="late")
+                raise OSError
+            return await moody.factory()
+
+        registry.add_tool("local", plant_tree)
+        async with gateway:
+            await gateway.initialize()
+            registry.add_client_factory("moody", factory)
+            assert [tool.name for tool in await gateway.list_tools()] == ["plant_tree", "late", "hum"]
+
+    run(main())
+
+
 @pytest.mark.covers("GTW-8")
 def test_a_failed_source_comes_back_by_itself_and_nobody_waits_for_it() -> None:
     back = asyncio.Event()
@@ -208,6 +263,7 @@ class Moody:
     def __init__(self) -> None:
         self.mood = "good"
         self.opened = 0
+        self.listings = 0
         self.server: Server[Any] = Server(
             "moody", version="1", on_list_tools=self.listed, on_call_tool=self.called
         )
@@ -217,6 +273,7 @@ class Moody:
         return Client(self.server)
 
     async def listed(self, ctx: Any, params: Any) -> types.ListToolsResult:
+        self.listings += 1
         match self.mood:
             case "hanging":
                 await asyncio.Event().wait()

@@ -30,6 +30,7 @@ from keyload.gateway import (
 )
 from keyload.gateway.documents import Argument
 from keyload.gateway.schema_text import schema_arguments
+from keyload.gateway.tool_markdown import file_names
 from keyload.gateway.tools import descriptor
 from tests.unit.gateway.catalog import OPERATIONS, contract_gateway, echo
 
@@ -401,6 +402,9 @@ def test_the_library_imports_nothing_of_the_server_and_no_client_before_it_is_ne
         ({"query_normalization": "always"}, "one of translate_when_available, disabled"),
         ({"low_confidence": 7}, "0..1"),
         ({"retry_seconds": 0}, "above 0 seconds"),
+        ({"max_tools": 8193}, "max_tools is at most 8192"),
+        ({"max_search_chars": 8193}, "max_search_chars is at most 8192"),
+        ({"max_metadata_bytes": (16 << 20) + 1}, "max_metadata_bytes is at most 16777216"),
         ({"embedding_generator": InMemoryEmbeddingStore}, "not a class"),
     ],
 )
@@ -417,3 +421,21 @@ def test_hints_of_another_kind_and_functions_without_a_name_are_refused() -> Non
     with pytest.raises(RegistrationError):
         registry.add_tool("local", lambda: 1)
     assert registry.add_tool("local", lambda: 1, name="one").name == "one"
+
+
+@pytest.mark.covers("GTW-13", "GTW-19")
+def test_a_long_text_of_one_argument_leaves_room_for_the_names_of_the_others() -> None:
+    properties = {
+        "long": {"type": "string", "description": "d" * 5_000},
+        "short": {"enum": ["a", "b" * 4_000]},
+    }
+    long, short = schema_arguments({"type": "object", "properties": properties}, 4096)
+    assert (long.name, long.text) == ("long", "d" * 1_024)
+    assert (short.name, short.values) == ("short", ("a",))
+
+
+@pytest.mark.covers("GTW-23")
+def test_no_document_takes_the_place_of_the_index() -> None:
+    names = file_names(("index:", "index:-", "a:b", "a-b", "INDEX"))
+    assert len(set(names.values())) == 5
+    assert "index.md" not in names.values()

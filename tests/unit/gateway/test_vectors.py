@@ -362,3 +362,44 @@ def test_a_store_or_a_query_that_is_cancelled_by_itself_has_failed() -> None:
         assert "vector_search_failed" in seen(found)
 
     asyncio.run(main())
+
+
+@pytest.mark.covers("GTW-18", "GTW-29")
+def test_vectors_come_back_when_the_generator_does() -> None:
+    class Recovering(Subjects):
+        well = False
+
+        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            if not self.well:
+                raise OSError
+            return await super().embed(texts)
+
+    async def main() -> None:
+        generator = Recovering()
+        gateway, _ = garden(generator, retry_seconds=0.01)
+        async with gateway:
+            assert (await gateway.search("arbor")).ranking_mode == "lexical"
+            generator.well = True
+            while (await gateway.search("arbor")).ranking_mode != "vector":
+                await asyncio.sleep(0)
+            assert not (await gateway.search("arbor")).diagnostics
+
+    asyncio.run(main())
+
+
+@pytest.mark.covers("GTW-9", "GTW-28")
+def test_a_store_is_closed_after_the_write_that_its_caller_has_left(tmp_path: Path) -> None:
+    items = {EmbeddingKey(f"{number:064}", "f"): [0.5] * 512 for number in range(2_000)}
+
+    async def main() -> None:
+        store = LmdbEmbeddingStore(str(tmp_path))
+        writing = asyncio.create_task(store.put(items))
+        await asyncio.sleep(0)
+        writing.cancel()
+        await asyncio.wait([writing])
+        store.close()
+        store.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            await store.get(list(items))
+
+    asyncio.run(main())

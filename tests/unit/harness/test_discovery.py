@@ -15,6 +15,7 @@ from harness.discovery.figures import Figures, by_group, measure
 from harness.discovery.sets import Query
 from harness.measured import write_section
 from keyload.contract.names import OPERATION_NAMES
+from keyload.contract.operations import OPERATIONS
 from keyload.front.mcp import catalog
 
 
@@ -82,16 +83,15 @@ def test_figures_count_places() -> None:
 def test_the_catalogue_is_that_of_the_front_for_what_it_implements() -> None:
     whole = {document.id: document for document in catalogue.documents()}
     assert tuple(whole) == OPERATION_NAMES
-    for document in catalog.documents():
-        same = whole[document.id]
-        assert (same.name, same.title, same.description, same.category) == (
-            document.name,
-            document.title,
-            document.description,
-            document.category,
+    for operation in OPERATIONS.values():
+        same, told = whole[operation.name], catalog.hints(operation)
+        assert (same.title, same.description, same.category) == (
+            told.title,
+            operation.description,
+            told.category,
         )
-        assert set(document.aliases) <= set(same.aliases)
-        assert set(document.examples) <= set(same.examples)
+        assert set(told.aliases) <= set(same.aliases)
+        assert set(told.examples) <= set(same.examples)
 
 
 @pytest.mark.covers("GTW-24")
@@ -115,11 +115,14 @@ class Letters:
 @pytest.mark.covers("GTW-43")
 def test_strategies_are_reported_apart() -> None:
     whole = sets.public("gateway")
-    tools = sets.ToolSet(whole.documents[:20], tuple(query for query in whole.queries if not query.expected))
+    irrelevant = tuple(query for query in whole.queries if not query.expected)
+    tools = sets.ToolSet(whole.documents, (*irrelevant, *whole.queries[:5]))
     found = dict(strategies.rows(tools, Letters()))
     assert list(found) == ["words", "graph", "words, query rewritten", "vectors of letters/1"]
-    assert {figures.queries for figures in found.values()} == {8}
+    assert {figures.queries for figures in found.values()} == {5}
     assert found["words"].low == found["graph"].low == 1.0
+    assert found["words"].top1 == found["graph"].top1 == 1.0
+    assert found["vectors of letters/1"].top1 < 1.0
     assert len(dict(strategies.rows(tools, None))) == 3
 
 
