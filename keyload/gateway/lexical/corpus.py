@@ -17,14 +17,13 @@ PHRASE_HALF = 0.5  # in so many of a tool's phrases a word counts half
 PHRASE_DAMPING = 0.8  # how much many phrases of a tool dampen each
 
 
-Spoken = tuple[int, list[str]]  # the number of a tool, the words of one of its aliases or examples
+Spoken = tuple[int, str]  # the number of a tool, one of its aliases or examples as words with spaces between
 
 
 def phrases(documents: Sequence[ToolDocument]) -> list[Spoken]:
-    """The words of all aliases and examples, and whose they are. Equal words are one object."""
-    known: dict[str, str] = {}
+    """All aliases and examples, and whose they are."""
     return [
-        (number, [known.setdefault(word, word) for word in runs(text)])
+        (number, " ".join(runs(text)))
         for number, tool in enumerate(documents)
         for text in dict.fromkeys((*tool.aliases, *tool.examples))
     ]
@@ -83,22 +82,25 @@ class Corpus:
     ) -> None:
         self.tools = len(documents)
         self.phrases_per_tool = len(spoken) / max(self.tools, 1)
-        words = [row for _, row in spoken]
         owners: Integers = np.array([number for number, _ in spoken], dtype=np.int32)
         # these take most memory while they are made, so they come first
-        self.phrase_grams = Grams(words, owners, self.tools)
+        self.phrase_grams = Grams([text for _, text in spoken], owners, self.tools)
         self.description_grams = Grams(
-            [runs(f"{tool.name} {tool.title} {described(tool)}") for tool in documents],
+            [" ".join(runs(f"{tool.name} {tool.title} {described(tool)}")) for tool in documents],
             np.arange(self.tools, dtype=np.int32),
             self.tools,
         )
         texts = FieldTexts(documents, vocabulary.read)
         titles = [vocabulary.read(tool.name) + vocabulary.read(tool.title) for tool in documents]
-        numbered = [vocabulary.number(row) for row in words]
+        sizes, numbers = array("i"), array("i")
+        for _, text in spoken:
+            found = vocabulary.number(text.split())
+            sizes.append(len(found))
+            numbers.extend(found)
         self.terms = max(len(vocabulary.numbers), 1)
         self.fields = texts.postings(self.terms)
         self.titles = self._present(titles)
-        self.bag = self._bag(owners, numbered)
+        self.bag = self._bag(owners, np.array(sizes, dtype=np.int32), np.array(numbers, dtype=np.int32))
         self._weigh(vocabulary)
 
     def _weigh(self, vocabulary: Vocabulary) -> None:
@@ -119,29 +121,26 @@ class Corpus:
         cells = np.concatenate((self.fields.cells(), self.bag.cells()))
         weights = np.concatenate((self.fields.weights(), self.bag.weights()))
         order = np.argsort(cells, kind="stable")
-        pairs, starts = distinct(cells[order])
-        best = np.maximum.reduceat(weights[order], starts) if len(starts) else weights
+        cells, weights = cells[order], weights[order]
+        del order
+        pairs, starts = distinct(cells)
+        best = np.maximum.reduceat(weights, starts) if len(starts) else weights
         held = np.bincount(pairs // max(self.tools, 1), best, minlength=self.terms)
         return held.astype(np.float32)
 
     def _present(self, rows: Sequence[array[int]]) -> Postings:
         """Postings of weight 1 from the terms of each unit."""
-        units, terms, times = self._counted(np.arange(len(rows), dtype=np.int32), rows)
+        sizes = np.array([len(row) for row in rows], dtype=np.int32)
+        numbers = np.array([term for row in rows for term in row], dtype=np.int32)
+        units, terms, times = counted(np.arange(len(rows), dtype=np.int32), sizes, numbers, self.terms)
         return Postings(units, terms, np.ones_like(times), len(rows), self.terms)
 
-    def _bag(self, owners: Integers, numbered: Sequence[array[int]]) -> Postings:
+    def _bag(self, owners: Integers, sizes: Integers, numbers: Integers) -> Postings:
         """Words by the number of a tool's phrases they stand in, more phrases than usual damping it."""
-        rows, held, _ = self._counted(np.arange(len(numbered), dtype=np.int32), numbered)
+        rows, held, _ = counted(np.arange(len(sizes), dtype=np.int32), sizes, numbers, self.terms)
         ones = np.ones(len(held), dtype=np.int32)
         units, terms, times = counted(owners[rows], ones, held, self.terms)
         counts = np.bincount(owners, minlength=self.tools)
         average = float(counts.sum()) / max(int(np.count_nonzero(counts)), 1) or 1.0
         half = PHRASE_HALF * (counts[units] / average) ** PHRASE_DAMPING
         return Postings(units, terms, (times / (times + half)).astype(np.float32), self.tools, self.terms)
-
-    def _counted(self, owners: Integers, rows: Sequence[array[int]]) -> tuple[Integers, Integers, Floats]:
-        terms = array("i")
-        for row in rows:
-            terms.extend(row)
-        sizes = np.array([len(row) for row in rows], dtype=np.int32)
-        return counted(owners, sizes, np.array(terms, dtype=np.int32), self.terms)

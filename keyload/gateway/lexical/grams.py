@@ -31,8 +31,8 @@ class Grams:
     A run is known by its hash of 31 bits, and holds the numbers of the texts that have it.
     """
 
-    def __init__(self, texts: Sequence[Sequence[str]], owners: Integers, owner_count: int) -> None:
-        """Texts are given as their words."""
+    def __init__(self, texts: Sequence[str], owners: Integers, owner_count: int) -> None:
+        """Texts are words with one space between."""
         count = max(len(texts), 1)
         self._owners = owners
         self._owner_count = owner_count
@@ -60,7 +60,7 @@ class Grams:
         best = np.zeros(self._owner_count, dtype=np.float32)
         if not len(self._known):
             return best
-        asked = distinct(_cells([words[:MAX_WORDS]]))[0] >> 32
+        asked = distinct(_cells([" ".join(words[:MAX_WORDS])]))[0] >> 32
         places = np.minimum(np.searchsorted(self._known, asked.astype(np.uint32)), len(self._known) - 1)
         known = places[self._known[places] == asked]
         first = self._starts[known]
@@ -89,7 +89,7 @@ def _holders(starts: Numbers, units: npt.NDArray[Any], owners: Integers, owner_c
     return found
 
 
-def _all_cells(texts: Sequence[Sequence[str]]) -> Numbers:
+def _all_cells(texts: Sequence[str]) -> Numbers:
     """The different cells of many texts in order, hashed some texts at a time: it takes less memory."""
     parts = [np.zeros(0, dtype=np.int64)]
     for first in range(0, len(texts), TEXTS_AT_ONCE):
@@ -101,9 +101,9 @@ def _all_cells(texts: Sequence[Sequence[str]]) -> Numbers:
     return cells
 
 
-def _cells(texts: Sequence[Sequence[str]]) -> Numbers:
+def _cells(texts: Sequence[str]) -> Numbers:
     """The hash of each run in each of the texts, the number of the text in the lower half; in order."""
-    plain = [f"_{'_'.join(words)}_" for words in texts]
+    plain = [f"_{text.replace(' ', '_')}_" for text in texts]
     codes = np.frombuffer("".join(plain).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     number = np.repeat(np.arange(len(plain), dtype=np.int32), [len(text) for text in plain])
     if len(codes) < SIZE:

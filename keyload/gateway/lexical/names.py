@@ -36,9 +36,9 @@ class Names:
                 table.setdefault(_key(name), []).append(number)
             self._titles.setdefault(phrase(document.title), []).append(number)
         owner = [(number,) for number in range(len(documents))]
-        for number, words in spoken:
-            if words:
-                text = " ".join(words)
+        for number, text in spoken:
+            if text:
+                words = text.split()
                 tools = self._phrases.get(text, ())
                 if number not in tools:
                     self._phrases[text] = (*tools, number) if tools else owner[number]

@@ -75,10 +75,11 @@ def counted(
     every *= term_count
     every += terms
     every.sort()
+    count = len(every)
     cells, starts = distinct(every)
-    times = np.diff(starts, append=len(every))
-    return (
-        (cells // term_count).astype(np.int32),
-        (cells % term_count).astype(np.int32),
-        times.astype(np.float32),
-    )
+    del every  # each step makes room for the next: there are many
+    times = np.diff(starts, append=count).astype(np.float32)
+    del starts
+    numbers = (cells % term_count).astype(np.int32)
+    cells //= term_count
+    return cells.astype(np.int32), numbers, times

@@ -71,7 +71,7 @@ def test_distinct_numbers_and_where_they_begin() -> None:
 
 
 def grams(texts: list[str]) -> Grams:
-    return Grams([text.split() for text in texts], np.arange(len(texts), dtype=np.int32), len(texts))
+    return Grams(texts, np.arange(len(texts), dtype=np.int32), len(texts))
 
 
 @pytest.mark.covers("GTW-20")
