@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.acknowledged import Ledger
 from harness.cluster import Cluster
-from harness.discovery.speed import footprint
+from harness.discovery.speed import INDEX_MEGABYTES, footprint
 from harness.load import prepare, stream_of_commits
 from harness.measured import Row, Table, below
 
@@ -18,7 +18,6 @@ LOAD_SECONDS = 20.0
 SAMPLE_SECONDS = 0.5
 FRONT_MEGABYTES = 120.0
 WORKER_MEGABYTES = 60.0
-INDEX_MEGABYTES = 15.0
 MEGABYTE = 1 << 20
 
 

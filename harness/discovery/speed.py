@@ -64,6 +64,10 @@ def enlarged(documents: Sequence[ToolDocument], count: int) -> list[ToolDocument
     return many[:count]
 
 
+INDEX_MEGABYTES = 15.0
+"""What the index of our catalogue may take."""
+
+
 class Footprint(msgspec.Struct, frozen=True):
     """Megabytes of resident memory: of importing numpy and rapidfuzz, and of our catalogue's index in use."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from keyload.gateway import search_text
+from keyload.gateway import meta_tools, search_text
 from keyload.gateway.builds import Builder
 from keyload.gateway.diagnostics import SOURCE_LOAD_FAILED, shown
 from keyload.gateway.errors import GatewayClosed, GatewayError, ToolNameAmbiguous, ToolNotFound
@@ -26,7 +26,6 @@ from keyload.gateway.searching import Ranking, rank
 from keyload.gateway.tools import CallContext, Tool
 
 if TYPE_CHECKING:
-    from keyload.gateway.meta_tools import MetaTool
     from keyload.gateway.tool_graph import ToolGraph
 
 DEFAULT_MATCHES = 5
@@ -171,14 +170,12 @@ class Gateway:
 
     def create_meta_tools(
         self,
-        search_name: str = "gateway_tools_search",
-        route_name: str = "gateway_tools_route",
-        invoke_name: str = "gateway_tool_invoke",
-    ) -> tuple[MetaTool, MetaTool, MetaTool]:
+        search_name: str = meta_tools.SEARCH,
+        route_name: str = meta_tools.ROUTE,
+        invoke_name: str = meta_tools.INVOKE,
+    ) -> tuple[meta_tools.MetaTool, meta_tools.MetaTool, meta_tools.MetaTool]:
         """Search, route and invoke as ordinary tools. Raises ValueError for equal or empty names (GTW-36)."""
-        from keyload.gateway.meta_tools import create
-
-        return create(self, search_name, route_name, invoke_name)
+        return meta_tools.create(self, search_name, route_name, invoke_name)
 
     async def close(self) -> None:
         """Wait for running calls, then for a build under way, then close what the gateway owns; each takes

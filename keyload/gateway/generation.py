@@ -71,8 +71,3 @@ class Generation:
         for tool in self.tools.values():
             found.setdefault(tool.name, []).append(tool)
         return {name: tuple(tools) for name, tools in found.items()}
-
-
-def category_of(tool: Tool) -> str:
-    """The category a tool stands in: the one its owner gave it, else its source."""
-    return tool.hints.category or tool.source_id

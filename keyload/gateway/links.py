@@ -82,7 +82,7 @@ class ToolLinks:
     def _of(self, tool: Tool) -> Iterator[Link]:
         origin = (TOOL, tool.id)
         yield Link(origin, FROM, (SOURCE, tool.source_id))
-        yield Link(origin, IN, (CATEGORY, tool.hints.category or tool.source_id))
+        yield Link(origin, IN, (CATEGORY, tool.category))
         for argument in dict.fromkeys(argument.name for argument in tool.document.arguments):
             yield Link(origin, TAKES, (ARGUMENT, argument))
         for alias in dict.fromkeys(map(phrase, tool.hints.aliases)):

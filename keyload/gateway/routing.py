@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from keyload.gateway.generation import category_of
 from keyload.gateway.results import Category, Match
 
 
@@ -21,7 +20,7 @@ def grouped(
     groups: list[tuple[str, list[Match]]] = []
     placeless: list[Match] = []
     for match in best:
-        category = category_of(match.tool)
+        category = match.tool.category
         group = next((members for name, members in groups if name == category), None)
         if group is None and len(groups) < max_categories:
             groups.append((category, [match]))
@@ -30,7 +29,7 @@ def grouped(
         else:
             placeless.append(match)
     for match in placeless:
-        category = category_of(match.tool)
+        category = match.tool.category
         free = [(name, members) for name, members in groups if len(members) < max_tools]
         own = next((members for name, members in free if name == category), None)
         if own is None and len(groups) < max_categories:

@@ -35,7 +35,7 @@ def document(tool: Tool, tools: Mapping[str, Tool], links: ToolLinks, files: Map
         lines += [escaped(tool.description), ""]
     lines += [
         f"- Source: {escaped(tool.source_id)}",
-        f"- Category: {escaped(hints.category or tool.source_id)}",
+        f"- Category: {escaped(tool.category)}",
     ]
     lines.append(f"- Effect: {effect(tool)}")
     if hints.aliases:

@@ -63,6 +63,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         """The display name; the name when none was given."""
         return self.hints.title or self.name
 
+    @property
+    def category(self) -> str:
+        """The category it stands in: the one its owner gave it, else its source."""
+        return self.hints.category or self.source_id
+
 
 def make_tool(
     source_id: str,

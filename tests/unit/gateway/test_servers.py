@@ -11,7 +11,7 @@ import psutil
 import pytest
 from mcp import Client
 
-from keyload.gateway import Gateway, GatewayOptions, ToolHints, ToolNotFound, create_gateway
+from keyload.gateway import Gateway, GatewayOptions, GatewayRegistry, ToolHints, ToolNotFound, create_gateway
 from tests.unit.gateway.support import (
     SECRET,
     add_stdio,
@@ -23,6 +23,14 @@ from tests.unit.gateway.support import (
     run,
     stdio_parameters,
 )
+
+
+def add_farm(registry: GatewayRegistry, url: str | None) -> None:
+    """The good server, over HTTP when there is an address of it, else over stdio."""
+    if url is None:
+        add_stdio(registry, "farm", "good")
+    else:
+        registry.add_http_server("farm", url)
 
 
 async def number_of(gateway: Gateway, source: str) -> int:
@@ -100,10 +108,7 @@ def test_a_list_that_changes_while_in_use_is_loaded_again(over_http: bool) -> No
     async def main() -> None:
         with http_server() as server:
             gateway, registry, _ = create_gateway()
-            if over_http:
-                registry.add_http_server("farm", server.url)
-            else:
-                add_stdio(registry, "farm", "good")
+            add_farm(registry, server.url if over_http else None)
             add_stdio(registry, "quiet", "good")
             async with gateway:
                 await told_change(gateway)
@@ -312,10 +317,7 @@ def test_a_cancelled_call_leaves_the_connection_usable(over_http: bool) -> None:
     async def main() -> None:
         with http_server() as server:
             gateway, registry, _ = create_gateway()
-            if over_http:
-                registry.add_http_server("farm", server.url)
-            else:
-                add_stdio(registry, "farm", "good")
+            add_farm(registry, server.url if over_http else None)
             async with gateway:
                 number = await number_of(gateway, "farm")
                 call = asyncio.create_task(gateway.invoke("farm:wait_forever"))

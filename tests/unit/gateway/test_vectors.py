@@ -403,3 +403,31 @@ def test_a_store_is_closed_after_the_write_that_its_caller_has_left(tmp_path: Pa
             await store.get(list(items))
 
     asyncio.run(main())
+
+
+@pytest.mark.covers("GTW-18", "GTW-32")
+def test_a_generator_a_store_and_a_hook_that_hang_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang(*given: object) -> Any:
+        await asyncio.Event().wait()
+
+    class Hanging(Subjects):
+        embed = hang
+
+    class HangingStore:
+        get = put = hang
+
+    monkeypatch.setattr("keyload.gateway.failures.ANSWER_SECONDS", 0.01)
+
+    async def main() -> None:
+        gateway, _ = garden(Hanging(), normalize=hang)
+        async with gateway:
+            found = await gateway.search("plants a tree")
+            assert found.ranking_mode == "lexical"
+            assert {"embedding_failed", "query_normalization_failed"} <= set(seen(found))
+        gateway, _ = garden(Subjects(), embedding_store=HangingStore())
+        async with gateway:
+            found = await gateway.search("arbor")
+            assert found.ranking_mode == "vector"
+            assert "embedding_store_failed" in seen(found)
+
+    asyncio.run(main())
